@@ -9,7 +9,7 @@
 // From 16 KiB on a sample is one call, on data written just before.
 // Prints the median in nanoseconds. BYTES: of the vector, or of the block that one rank has for another.
 #include <mpi.h>
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
 #define INIT(name) MPIX_##name##_init
 #else

@@ -7,6 +7,7 @@
 // its reverse, each with a number of its own; its in edges are its out edges. Numbers take 32 bits where that suffices.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

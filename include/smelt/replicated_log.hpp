@@ -237,8 +237,21 @@ concept SavesItself = requires(const T& saved, T& loaded, std::vector<std::byte>
   loaded.load(in);
 };
 
+namespace replicated_detail {
+
+// The elements of maps have constant keys. Whether they are trivially copyable depends on the standard library.
 template <class T>
-requires(std::is_trivially_copyable_v<T> && !SavesItself<T>) struct Snapshot<T> {
+inline constexpr bool has_constant_key = false;
+template <class A, class B>
+inline constexpr bool has_constant_key<std::pair<const A, B>> = true;
+
+template <class T>
+concept IsItsBytes = std::is_trivially_copyable_v<T> && !has_constant_key<T>;
+
+}  // namespace replicated_detail
+
+template <class T>
+requires(replicated_detail::IsItsBytes<T> && !SavesItself<T>) struct Snapshot<T> {
   static constexpr bool available = true;
   static void save(const T& value, std::vector<std::byte>& out) {
     const auto* bytes = reinterpret_cast<const std::byte*>(std::addressof(value));
@@ -270,7 +283,7 @@ struct Snapshot<T> {
 
 template <class A, class B>
 requires(HasSnapshot<std::remove_const_t<A>>&& HasSnapshot<B> &&
-         !std::is_trivially_copyable_v<std::pair<A, B>>) struct Snapshot<std::pair<A, B>> {
+         !replicated_detail::IsItsBytes<std::pair<A, B>>) struct Snapshot<std::pair<A, B>> {
   using WithoutConst = std::pair<std::remove_const_t<A>, B>;  // the keys of maps are const where they lie
   static constexpr bool available = true;
   static void save(const std::pair<A, B>& value, std::vector<std::byte>& out) {

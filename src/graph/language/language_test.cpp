@@ -88,6 +88,11 @@ TEST(Language, TreesArePrintedWithTypesAndConversions) {
 )");
 }
 
+TEST(Language, RealNumbersArePrintedAsRealNumbers) {
+  const std::string text = to_text(Checked("Procedure p(): Double { Return 3.0 + 1e30 + 0.5 + 1.; }").program);
+  EXPECT_NE(text.find("Return 3.0 + 1e+30 + 0.5 + 1.0;"), std::string::npos) << text;
+}
+
 TEST(Language, OperatorsBindAsTheirPrecedenceSays) {
   // Each level of precedence next to the following one, with necessary and unnecessary parentheses.
   const std::string text = to_text(Checked(R"(Procedure p(a, b, c: Bool, i, j, k: Int; x: Bool, y: Int) {

@@ -5,6 +5,13 @@
 namespace smelt::graph::language {
 namespace {
 
+/// With a point or an exponent. (What "#" adds depends on the version of fmt.)
+std::string real_number(double number) {
+  std::string text = fmt::format("{}", number);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
 int precedence(const Expression& expression) {
   if (expression.kind == ExpressionKind::conditional) return 0;
   if (expression.kind == ExpressionKind::unary && expression.op != Operator::absolute) return 7;
@@ -157,7 +164,7 @@ class ProgramPrinter {
 std::string to_text(const Expression& expression) {
   switch (expression.kind) {
     case ExpressionKind::integer: return fmt::format("{}", expression.integer);
-    case ExpressionKind::real: return fmt::format("{:#}", expression.number);
+    case ExpressionKind::real: return real_number(expression.number);
     case ExpressionKind::boolean: return expression.integer != 0 ? "True" : "False";
     case ExpressionKind::string: return quoted(expression.text);
     case ExpressionKind::nil: return "NIL";

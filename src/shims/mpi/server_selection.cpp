@@ -12,7 +12,7 @@
 namespace smelt::shims::mpi {
 namespace {
 
-constexpr int enough = 6, most_failures = 2;
+constexpr int enough = 6, most_failures = 2, most_stages = 6;
 constexpr unsigned glanced = 2, timed = 4;  // calls of a sequence in the first stage, and in the others of round 0
 constexpr int longest = 2;                  // the length of sequences doubles in each round up to this one
 constexpr int most_classes_apart = 3;       // of sizes, over which a holder is taken over
@@ -120,11 +120,18 @@ void SelectionCell::judge() noexcept {
   if (std::exchange(glancing_, false)) {
     if (slower_by_far(challenger, holder)) return end_contest(false);
     if (kind_ == Kind::large) points_ += points_for(challenger, holder);
-  } else if (const int points = points_for(challenger, holder); points > 0) {
+  } else {
+    const int points = points_for(challenger, holder);
     points_ += points;
-    if (points_ >= enough) return end_contest(true);
-  } else if (++failures_ == most_failures) {
-    return end_contest(false);
+    failures_ += points == 0 ? 1 : 0;
+    all_holder_ += holder;
+    all_challenger_ += challenger;
+    ++stages_;
+    if (failures_ < most_failures) {
+      if (points_ >= enough) return end_contest(true);
+    } else if (all_challenger_ >= all_holder_ || stages_ >= most_stages) {
+      return end_contest(points_for(all_challenger_, all_holder_) > 0);
+    }
   }
   begin_stage();
 }
@@ -135,7 +142,8 @@ void SelectionCell::end_contest(bool challenger_won) noexcept {
   if (!round_begun_) round_ = std::min(round_ + 1, most_rounds);
   challenger_ = next_challenger();
   glancing_ = true;
-  points_ = failures_ = 0;
+  points_ = failures_ = stages_ = 0;
+  all_holder_ = all_challenger_ = 0;
   state_ = State::resting;
   await_contest();
 }

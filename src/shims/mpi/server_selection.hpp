@@ -16,8 +16,10 @@
 //
 // Rule: the challenger wins the cell if it gets six points before it has failed in two stages. A stage gives one point
 // if the challenger took less than 0.95 of the holder's time, two if less than 0.9, three if less than 0.8; otherwise
-// it has failed. In the short first stage nothing can be won, but a challenger that takes more than 1.25 of the
-// holder's time is out. The servers challenge in turn. All do so again after 16 times as many calls, in longer stages.
+// it has failed. After two failures the stages together decide: it is out once it has not taken less time than the
+// holder in all of them, and after six stages it wins if it has taken less than 0.95 of that. In the short first stage
+// nothing can be won, but a challenger that takes more than 1.25 of the holder's time is out. The servers challenge in
+// turn. All do so again after 16 times as many calls, in longer stages.
 //
 // A program makes few calls on large data, and an interruption is short beside one of them. So contests of large cells
 // begin after fewer calls and have shorter stages, and the first stage gives points, too. A cell's first holder is that
@@ -119,6 +121,8 @@ class SelectionCell {
   std::uint64_t row_ = 0;    ///< calls of each
   bool glancing_ = true;     ///< the first stage
   int points_ = 0, failures_ = 0;
+  int stages_ = 0;                                     ///< without the first one, as all_holder_ and all_challenger_
+  std::uint64_t all_holder_ = 0, all_challenger_ = 0;  ///< their times
 };
 
 /// The cells of a communicator.

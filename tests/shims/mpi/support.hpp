@@ -10,7 +10,7 @@
 #include <string>
 
 /// What makes a persistent collective: the library's own name of it.
-#ifdef OPEN_MPI
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
 #define INIT(name) MPIX_##name##_init
 #else

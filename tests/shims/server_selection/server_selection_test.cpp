@@ -93,14 +93,31 @@ TEST(ServerSelection, AMuchSlowerLibraryIsTriedOnce) {
 TEST(ServerSelection, SmeltKeepsCellsWithEqualTimes) {
   Job job(2);
   std::size_t bytes = 64;
-  for (const std::uint64_t library : {95, 100, 125}) {
+  struct {
+    std::uint64_t library;
+    std::size_t stages;
+  } const cases[] = {{95, 6}, {100, 2}, {125, 2}};
+  for (const auto& each : cases) {
     const auto served = play(
         job, 100,
         [&](int) {
-          return Took{100, library};
+          return Took{100, each.library};
         },
         bcast, bytes *= 2);
-    EXPECT_EQ(by_library(served), 3U + 2 * 5U) << "a glance and two stages, " << library;
+    EXPECT_EQ(by_library(served), 3U + each.stages * 5U) << "a glance and the stages, " << each.library;
+    EXPECT_EQ(job.race(0).cell(bcast, bytes).holder(), Server::smelt);
+  }
+}
+
+/// Two stages fail; the four after them count with these.
+TEST(ServerSelection, AfterTwoFailuresAllStagesTogetherDecide) {
+  for (const std::uint64_t later : {80, 94, 95}) {
+    Job job(2);
+    const auto served = play(job, 100, [&](int number) { return Took{100, number < 36 ? 98 : later}; });
+    const Server winner = later == 80 ? Server::library : Server::smelt;
+    const Server loser = winner == Server::smelt ? Server::library : Server::smelt;
+    EXPECT_EQ(served.back(), winner) << later;
+    EXPECT_EQ(by(loser, served, first - 1), 3U + 6 * 5U) << "a glance and six stages, " << later;
   }
 }
 
