@@ -38,6 +38,8 @@ GENERATORS = {
     "operation-predictions": results.operation_predictions,
     "team-times": results.team_times,
     "team-trees": results.team_trees,
+    "many-core-maps": results.many_core_maps,
+    "many-core-kernels": results.many_core_kernels,
     "maps": state_results.maps,
     "ycsb": state_results.ycsb,
     "logs": state_results.logs,

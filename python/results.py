@@ -185,18 +185,51 @@ def tree_predictions():
                  [*rows, ["mean error", "", *off]])
 
 
+def fastest_other(cell):
+    """Of a cell of bench/teams.py: smelt's own choice, the fastest other library, and the median ratio over starts."""
+    own = next(result for result in cell["results"] if result["name"] == "smelt")
+    others = [result for result in cell["results"]
+              if not result["name"].startswith("smelt/") and result["name"] not in ("smelt", "floor", "memcpy", "vector-add")]
+    best = min(others, key=lambda result: result["median_ns"])
+    both = zip(best["starts_ns"], own["starts_ns"])
+    return own, best, statistics.median(theirs / ours for theirs, ours in both if theirs and ours)
+
+
+def team_ratios(machine):
+    """By operation and number of threads: the time of the fastest other library over that of smelt."""
+    cells = (load(machine, "teams") or {"cells": []})["cells"]
+    return {(each["operation"], each["threads"]): fastest_other(each)[2] for each in cells}
+
+
 def team_times(machine):
     """By operation and number of threads: smelt's choice, what was predicted, and the fastest other library."""
     rows = []
     for each in load(machine, "teams")["cells"]:
-        own = next(result for result in each["results"] if result["name"] == "smelt")
-        others = [result for result in each["results"]
-                  if not result["name"].startswith("smelt/") and result["name"] not in ("smelt", "floor", "memcpy", "vector-add")]
-        best = min(others, key=lambda result: result["median_ns"])
-        ratio = statistics.median(theirs / ours for theirs, ours in zip(best["starts_ns"], own["starts_ns"]) if theirs and ours)
+        own, best, ratio = fastest_other(each)
         rows.append([each["operation"], each["threads"], round(own["median_ns"]), own["predicted_ns"] / own["median_ns"],
                      best["name"], round(best["median_ns"]), ratio])
     return table(["8 bytes", "threads", "smelt, ns", "predicted / measured", "fastest other", "ns", "other / smelt"], rows)
+
+
+def many_core_maps(machine):
+    """Of bench_maps: millions of operations a second, and the fastest other map."""
+    cells = load(machine, "many-core-maps")["cells"]
+    rows = []
+    for lookups, skew in dict.fromkeys((each["lookups"], each["skew"]) for each in cells):
+        here = {each["map"]: each for each in cells if (each["lookups"], each["skew"]) == (lookups, skew)}
+        others = [each for name, each in here.items() if not name.startswith("smelt")]
+        best = max(others, key=lambda each: each["per_s"])
+        rows.append([f"{lookups:g}", "Zipf 0.99" if skew else "uniform", round(here["smelt"]["per_s"] / 1e6), best["map"],
+                     round(best["per_s"] / 1e6), best["smelt_ratio"]])
+    return table(["lookups", "keys", "smelt, million/s", "fastest other", "million/s", "smelt / other"], rows)
+
+
+def many_core_kernels(machine):
+    """Of bench_graph_kernels: milliseconds, and those of OpenMP by hand."""
+    kernels = load(machine, "many-core-kernels")["kernels"]
+    return table(["kernel", "smelt, ms", "by hand, ms", "by hand / smelt"],
+                 [[name, 1000 * each["smelt_s"], 1000 * each["reference_s"], each["reference/smelt"]]
+                  for name, each in kernels.items()])
 
 
 def team_trees(machine):
@@ -508,6 +541,8 @@ def summary_rows():
     yield ("constructs of OpenMP, 2 and 8 threads, libgomp and libomp: without / with smelt",
            lambda m: summary_of({(program, *where): ratio for program in OPENMP
                                  for where, ratio in openmp_ratios(m, program).items()}))
+    yield ("barrier, broadcast, reduce, allreduce of 8 bytes, 2 to 16 threads: fastest other library",
+           lambda m: summary_of(team_ratios(m)))
     yield "clustering by 2 threads, pthread barriers: without / with smelt", lambda m: pthread_ratio(m, "clustering_pthread")
     yield ("MPI programs timed as Intel's suite does, five libraries: without / with smelt",
            lambda m: summary_of({(library["library"], *where): ratio for library in (load(m, "mpi-suite") or NO_SUITE)["libraries"]
