@@ -228,9 +228,10 @@ def test_failures(mpi):
 
 
 def test_early(mpi):
-    """A rank that has ended by MPI_Finalize while another one waits for it: that is told so."""
+    """A rank that has ended by MPI_Finalize while another one waits for it: that is told so, where smelt serves. The
+    library, which without comparisons serves nothing here, waits for ever."""
     before = left_behind()
-    text = mpi.run(2, mpi.program("behaviour"), "early", within=120)
+    text = mpi.run(2, mpi.program("behaviour"), "early", within=120, variables={"SMELT_MPI_RACE": "0"})
     times = [float(time) for time in re.findall(r"told after ([0-9.]+) s", text)]
     # A second is promised; the machine may be busy with something else.
     if len(times) != 6 or max(times) > 5:
