@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
-#include <ranges>
+#include <span>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -237,9 +237,8 @@ inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcep
 }
 
 /// Before sending to several peers: begins to fetch the lines of all.
-template <class Links>
-inline void Endpoint::fetch_row(const Links& links, const Link* except) noexcept {
-  for (const Link* link : links) {
+inline void Endpoint::fetch_row(const Route& route, const Link* except) noexcept {
+  for (const Link* link : route.flood) {
     if (link != except) link->out.fetch();
   }
 }
@@ -250,7 +249,7 @@ Status Endpoint::barrier() noexcept {
     return layout_.control().flat_barrier.enter(static_cast<std::uint32_t>(size()), waiter_) ? Status::ok
                                                                                              : state_.status();
   for (const Action& action : barrier_) {
-    if (action.row != 0) fetch_row(std::span(&action, action.row) | std::views::transform(&Action::link), nullptr);
+    for (const Action& each : std::span(&action, action.row)) each.link->out.fetch();
     if (action.kind == Step::Kind::send) {
       if (!send(*action.link, nullptr, 0)) return state_.status();
     } else {
@@ -271,7 +270,7 @@ bool Endpoint::flood(const Route& route, void* data, std::size_t bytes, int root
       note(Step::Kind::recv, from->peer);
       if (!receive(*from, chunk, part)) return false;
     }
-    if (part <= channel::line_payload && route.is_row(from)) fetch_row(route.flood, from);
+    if (part <= channel::line_payload && route.is_row(from)) fetch_row(route, from);
     for (Link* to : route.flood) {
       if (to != from && !send(*to, chunk, part)) return false;
     }
@@ -458,7 +457,7 @@ inline bool Endpoint::flood_line(void* data, std::size_t bytes, int root) noexce
     channel::copy_payload(static_cast<std::byte*>(data), message, bytes);
     from->in.release();
   }
-  if (route.is_row(from)) fetch_row(route.flood, from);
+  if (route.is_row(from)) fetch_row(route, from);
   for (Link* to : route.flood) {
     if (to != from && !send_line(*to, data, bytes)) return false;
   }

@@ -202,8 +202,7 @@ class alignas(separation_bytes) Endpoint {
   void learn_uneven(StartedCollective& started) noexcept;
   bool is_over() noexcept;
   void end_started(StartedCollective& started, Status status) noexcept;
-  template <class Links>
-  static void fetch_row(const Links& links, const Link* except) noexcept;
+  static void fetch_row(const Route& route, const Link* except) noexcept;
   bool send(Link& link, const void* data, std::size_t bytes) noexcept;
   bool receive(Link& link, void* data, std::size_t bytes) noexcept;
   bool flood(const Route& route, void* data, std::size_t bytes, int root) noexcept;
