@@ -148,6 +148,8 @@ def main():
     smelt, file, ranks, kind, *operations = sys.argv[1:]
     sizes = SIZES
     if operations[:1] == ["--sizes"]:
+        if len(operations) < 2:
+            sys.exit("fidelity.py: --sizes: a list is missing, such as 8,4K")
         sizes, operations = operations[1].split(","), operations[2:]
     team = Team(smelt, ranks, kind)
     team.measure()

@@ -30,7 +30,10 @@ def main():
     options = parser.parse_args()
 
     def smelt(*words):
-        done = subprocess.run([options.smelt, *words], capture_output=True, text=True)
+        try:
+            done = subprocess.run([options.smelt, *words], capture_output=True, text=True)
+        except OSError as reason:
+            sys.exit(f"teams.py: {options.smelt}: {reason.strerror}")
         if done.returncode != 0:
             sys.exit(f"smelt {' '.join(words)}: {done.stderr}")
         return done.stdout

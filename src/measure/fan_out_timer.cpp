@@ -93,17 +93,14 @@ bool write_lines(FanOutLines& lines, std::size_t readers, int repetitions, StopF
 }
 
 /// Of the last of the readers 0 .. k-1, beside each other and alone.
-double delay_of(const std::vector<Samples>& samples, std::size_t phase, int repetitions) {
-  const std::size_t readers = samples.size();
+double delay_of(const std::vector<Samples>& samples, std::size_t phase) {
   std::vector<double> alone;
-  for (std::size_t reader = 0; reader < readers; ++reader) alone.push_back(median(samples[reader][reader + 1]));
-  std::vector<double> delays(static_cast<std::size_t>(repetitions), 0.0);
-  for (std::size_t i = 0; i < delays.size(); ++i) {
-    for (std::size_t reader = 0; reader < participants(phase, readers); ++reader) {
-      delays[i] = std::max(delays[i], samples[reader][phase][i] - alone[reader]);
-    }
+  std::vector<std::vector<double>> together;
+  for (std::size_t reader = 0; reader < participants(phase, samples.size()); ++reader) {
+    alone.push_back(median(samples[reader][reader + 1]));
+    together.push_back(samples[reader][phase]);
   }
-  return median(std::move(delays));
+  return median_excess(together, alone);
 }
 
 }  // namespace
@@ -138,7 +135,7 @@ Result<std::vector<double>> ChannelTimer::time_fan_out(int writer, std::span<con
   if (stop.stopped()) return out_of_time();
   std::vector<double> delays{0.0};
   for (std::size_t phase = count + 1; phase <= phases(count); ++phase) {
-    delays.push_back(std::max(delays.back(), delay_of(samples, phase, repetitions)));
+    delays.push_back(std::max(delays.back(), delay_of(samples, phase)));
   }
   return delays;
 }

@@ -21,6 +21,15 @@ double median(std::vector<double> values) {
   return quantile_of_sorted(values, 0.5);
 }
 
+double median_excess(std::span<const std::vector<double>> series, std::span<const double> usual) {
+  std::vector<double> excess(series.front().size());
+  for (std::size_t k = 0; k < excess.size(); ++k) {
+    excess[k] = series.front()[k] - usual.front();
+    for (std::size_t i = 1; i < series.size(); ++i) excess[k] = std::max(excess[k], series[i][k] - usual[i]);
+  }
+  return median(std::move(excess));
+}
+
 std::vector<double> without_outliers(std::vector<double> values, double limit) {
   if (values.empty()) return values;
   std::sort(values.begin(), values.end());

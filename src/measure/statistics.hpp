@@ -13,6 +13,10 @@ double quantile_of_sorted(std::span<const double> sorted, double q);
 /// Median of values in any order; 0 if empty.
 double median(std::vector<double> values);
 
+/// The median over the samples of how far the furthest of several series is above its own usual value. series[i][k]:
+/// sample k of series i; all are as long as the first.
+double median_excess(std::span<const std::vector<double>> series, std::span<const double> usual);
+
 /// The values in ascending order, without those further from the median than `limit` robust standard deviations
 /// (1.4826 x the median absolute deviation). A deviation is taken to be at least 1 % of the median, so that many
 /// samples that are equal within the clock's resolution do not turn all others into outliers.

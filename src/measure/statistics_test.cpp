@@ -17,6 +17,12 @@ TEST(Median, OfSmallSets) {
   EXPECT_EQ(median({9.0, 1.0, 5.0}), 5.0);
 }
 
+TEST(MedianExcess, IsOfTheFurthestSeriesAboveItsUsualValue) {
+  const std::vector<std::vector<double>> series{{5.0, 9.0, 6.0}, {107.0, 101.0, 90.0}};
+  EXPECT_EQ(median_excess(series, std::vector{5.0, 100.0}), 4.0);  // of 7, 4 and 1
+  EXPECT_EQ(median_excess({series.data(), 1}, std::vector{10.0}), -4.0);
+}
+
 TEST(Quantile, IsLinearBetweenOrderStatistics) {
   const std::vector<double> values{0.0, 10.0, 20.0, 30.0, 40.0};
   EXPECT_EQ(quantile_of_sorted(values, 0.0), 0.0);

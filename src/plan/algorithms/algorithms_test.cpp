@@ -198,6 +198,40 @@ TEST_P(Algorithms, WorkForUnevenBlocksIfTheySaySo) {
   EXPECT_EQ(info().irregular_pairs, even_only && !scratch && !all_known);
 }
 
+/// The first move that waits for another rank; null if there is none.
+const Move* first_wait(const Schedule& schedule) {
+  for (const auto* section : {&schedule.begin, &schedule.body}) {
+    for (const Move& move : *section) {
+      if (move.kind == Move::Kind::await || (move.source >= 0 && move.kind <= Move::Kind::exchange_combine))
+        return &move;
+    }
+  }
+  return nullptr;
+}
+
+// Ranks whose first wait is for the same tick wait for it at the same time. Those that combine in rank order begin with
+// the same rank, too, which does not count (docs/reference/model.md).
+TEST_P(Algorithms, SayHowManyWaitForALine) {
+  const bool moves_data = info().operation == Operation::broadcast || info().operation == Operation::scatter ||
+                          info().operation == Operation::gather;
+  if (!moves_data) return;
+  for (const int ranks : {1, 2, 3, 5, 8}) {
+    for_each_request(info(), ranks, [&](const ScheduleRequest& request) {
+      std::map<std::pair<int, int>, std::vector<int>> said;  // by source and tick: readers, as each rank has it
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Schedule schedule = make_schedule(request, rank);
+        const Move* const move = first_wait(schedule);
+        if (move != nullptr && move->kind == Move::Kind::await)
+          said[{move->source, move->tick}].push_back(move->readers);
+      }
+      for (const auto& [tick, readers] : said) {
+        EXPECT_EQ(readers, std::vector<int>(readers.size(), static_cast<int>(readers.size())))
+            << to_string(request.recipe) << " of " << ranks << ", tick " << tick.second << " of rank " << tick.first;
+      }
+    });
+  }
+}
+
 /// In units of a vector, or of a block, that all ranks receive together; how many messages or signals follow each
 /// other; and whether the vector is cut into chunks. Of 8 ranks, trees of k-nomial:2.
 struct Cost {

@@ -16,7 +16,7 @@ void build_broadcast_flat(Builder& b) {
     b.publish(ticks);
   }
   if (!top) {
-    b.await(b.root, readable, b.ranks - 1);
+    b.await_root(readable);
     b.get(b.root, b.staged() ? stage() : out(), out());
     return;
   }

@@ -28,10 +28,11 @@ std::size_t index_among(const std::vector<int>& siblings, int rank) {
 void await_chunk(Builder& b) {
   const auto& siblings = b.request.tree.children[static_cast<std::size_t>(b.parent())];
   const auto index = index_among(siblings, b.rank);
+  const int readers = (index ^ 1) < siblings.size() ? 2 : 1;  // it and the other child of its notifier
   if (index < 2) {
-    b.await(b.parent(), has);
+    b.await(b.parent(), has, readers);
   } else {
-    b.await(siblings[index / 2 - 1], knows);
+    b.await(siblings[index / 2 - 1], knows, readers);
   }
   if (2 * index + 2 < siblings.size()) b.post(knows);
 }

@@ -23,9 +23,9 @@ void build_broadcast_split(Builder& b) {
     b.end();
     for (int distance = 1; distance < b.ranks; ++distance) b.await(b.at(distance), ticks);
   } else {
-    b.await(b.root, entered);
+    b.await_root(entered);
     b.get(b.root, out(0, last), out(0, last));
-    b.await(b.root, pushed);
+    b.await_root(pushed);
   }
 }
 

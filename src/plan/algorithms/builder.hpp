@@ -87,6 +87,8 @@ class Builder {
   void await(int source, int tick, int readers = 1) {
     if (source != rank) add({.kind = Move::Kind::await, .source = source, .readers = readers, .tick = tick});
   }
+  /// All ranks but the root wait for the same tick of it.
+  void await_root(int tick) { await(root, tick, ranks - 1); }
   void await_body(int source) { add({.kind = Move::Kind::await_body, .source = source}); }
   /// Every other rank, beginning with the next one, so that ranks do not all access the same one.
   void await_all(int tick) {

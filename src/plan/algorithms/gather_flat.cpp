@@ -19,7 +19,7 @@ void build_gather_flat(Builder& b) {
     b.post(readable);
     if (b.staged()) return;
     b.end();
-    return b.await(b.root, ticks);
+    return b.await_root(ticks);
   }
   b.copy(in(), out(b.rank));
   for (int distance = 1; distance < b.ranks; ++distance) {

@@ -16,7 +16,7 @@ void build_gather_put(Builder& b) {
     b.end();
     b.await_all(ticks);
   } else {
-    b.await(b.root, entered);
+    b.await_root(entered);
     b.put(b.root, in(), out(b.rank));
   }
 }

@@ -14,7 +14,7 @@ void build_gather_shared(Builder& b) {
   constexpr int entered = 1, moving = 1;
   b.publish(b.ranks + 1);
   if (b.rank != b.root) {
-    b.await(b.root, entered);
+    b.await_root(entered);
     b.post(moving);
     return b.lead_put(b.root, in(), out(b.rank), entered + b.position());
   }

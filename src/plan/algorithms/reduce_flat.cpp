@@ -39,7 +39,7 @@ void build_reduce_flat(Builder& b) {
   b.post(readable);
   if (b.staged()) return;
   b.end();
-  b.await(b.root, ticks);
+  b.await_root(ticks);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ void build_scatter_flat(Builder& b) {
     b.post(readable);
     b.copy(in(b.rank), out());
   } else {
-    b.await(b.root, readable);
+    b.await_root(readable);
     b.get(b.root, b.staged() ? stage(b.rank) : in(b.rank), out());
   }
   if (b.staged() || !top) return;

@@ -14,7 +14,7 @@ void build_scatter_shared(Builder& b) {
   constexpr int readable = 1, moving = 1;
   b.publish(b.ranks + 1);
   if (b.rank != b.root) {
-    b.await(b.root, readable);
+    b.await_root(readable);
     b.post(moving);
     return b.lead_get(b.root, in(b.rank), out(), readable + b.position());
   }

@@ -488,6 +488,8 @@ TEST(ReadersOfALine, OfABroadcastInOneStepAllWaitTogether) {
   for (std::size_t rank = 0; rank < 5; ++rank) {
     EXPECT_NEAR(with[rank] - without[rank], rank == 2 ? 0.0 : known_ns, 1e-9) << rank;
   }
+  machine.fan_out_ns = {0.0, 50.0, 10.0};  // beyond its last two
+  EXPECT_EQ(plan::RankCosts(machine, group).fan_out(2, 0, 8), 0.0) << "never less than for a lone reader";
   machine.fan_out_ns.clear();
   EXPECT_NEAR(finish()[0] - without[0], 3 * machine.recv_ns(2, 0), 1e-9) << "where it was not measured";
 }

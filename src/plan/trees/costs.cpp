@@ -108,7 +108,7 @@ double RankCosts::more_lines(double lines) const noexcept {
 double RankCosts::fan_out(int from, int to, int readers) const noexcept {
   const auto& known = machine_->fan_out_ns;
   if (readers < 2) return 0.0;
-  return known.size() < 2 ? (readers - 1) * recv(from, to) : between_known(known, readers);
+  return known.size() < 2 ? (readers - 1) * recv(from, to) : std::max(0.0, between_known(known, readers));
 }
 
 double RankCosts::least_line() const noexcept {
