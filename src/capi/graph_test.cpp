@@ -61,6 +61,27 @@ TEST(GraphsInC, AlgorithmsFillTheCallersArrays) {
   EXPECT_EQ(triangles, 1u);
 }
 
+// More than a mebibyte, which several threads copy, and no whole number of their parts. Pairs of nodes; the last is
+// alone.
+TEST(GraphsInC, LongResultsAreCopiedWhole) {
+  constexpr uint64_t count = 150'001;
+  std::vector<uint64_t> from, to;
+  for (uint64_t node = 0; node + 1 < count; node += 2) {
+    from.push_back(node);
+    to.push_back(node + 1);
+  }
+  Handle pairs;
+  ASSERT_EQ(smelt_graph_create(count, from.size(), from.data(), to.data(), nullptr, 0, &pairs.graph), SMELT_OK);
+  for (const int threads : {1, 3}) {
+    std::vector<int64_t> component(count + 1, -7);
+    ASSERT_EQ(smelt_graph_components(pairs.graph, threads, component.data()), SMELT_OK) << smelt_last_error();
+    for (uint64_t node = 0; node < count; ++node) {
+      ASSERT_EQ(component[node], static_cast<int64_t>(node - node % 2)) << threads;
+    }
+    EXPECT_EQ(component[count], -7) << "beyond the end";
+  }
+}
+
 TEST(GraphsInC, FilesAndGenerators) {
   Handle made, loaded;
   ASSERT_EQ(smelt_graph_generate("kron:6:seed=2", &made.graph), SMELT_OK) << smelt_last_error();
