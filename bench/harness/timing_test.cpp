@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace smelt::bench {
@@ -57,6 +60,43 @@ TEST(Timing, WindowsBeginWithWarmBuffers) {
             "porcsporcs"
             "porrcporrc");
   EXPECT_EQ(notes_of(Phase::Kind::empty_window, "window", 2), "");
+}
+
+/// The phases of a worker whose first call takes 50 ms and each further one a microsecond.
+std::vector<Phase> phases_of_a_slow_start(const std::string& requests) {
+  WorkerSpec spec;
+  spec.operation = "broadcast";
+  spec.threads = 1;
+  spec.method = "window";
+  spec.pus = {0};
+  auto control = *Control::create(1);
+  std::vector<Phase> phases;
+  double first_ns = 50e6;
+  std::istringstream input(requests);
+  auto* const terminal = std::cin.rdbuf(input.rdbuf());
+  testing::internal::CaptureStdout();
+  coordinate(Member{spec, control, 0}, {}, [&](const Phase& phase) {
+    phases.push_back(phase);
+    std::uint64_t* const stamps = control.stamps(0);
+    const bool loop = phase.kind == Phase::Kind::loop;
+    stamps[0] = 1;
+    for (std::uint32_t s = loop ? 1 : 0; s <= phase.samples; ++s) {
+      const double span_ns = 1000.0 * phase.per_sample + (loop ? std::exchange(first_ns, 0) : 0);
+      stamps[s] = (loop ? stamps[s - 1] : 0) + static_cast<std::uint64_t>(span_ns * ticks_per_ns());
+    }
+    return true;
+  });
+  testing::internal::GetCapturedStdout();
+  std::cin.rdbuf(terminal);
+  return phases;
+}
+
+TEST(Timing, TheTimeOfOneCallIsNotThatOfTheFirstOne) {
+  const auto phases = phases_of_a_slow_start("round 10000\nquit\n");
+  ASSERT_FALSE(phases.empty());
+  EXPECT_EQ(phases.back().kind, Phase::Kind::window);
+  // 10 ms: with the 50 ms of the first call there would be the two windows that there are in any case.
+  EXPECT_EQ(phases.back().samples, Control::max_samples);
 }
 
 /// Puts nothing anywhere.
