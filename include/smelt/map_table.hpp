@@ -319,10 +319,14 @@ class Table {
     if (shape.geometry.bucket_words > 8) __builtin_prefetch(line + 64);
   }
 
-  /// Of a bucket whose first line is about to be read: its second one, where most of its cells are.
+  /// Of a bucket whose first line is about to be read: the others, so that a cell is there as soon as its tag. Of a
+  /// large bucket only the second one, because most of the others would not be read.
   template <class Shape>
   static void fetch_rest(const Shape& shape, Bucket* bucket) noexcept {
-    if (shape.geometry.bucket_words > line_words) __builtin_prefetch(reinterpret_cast<const char*>(bucket) + 64);
+    constexpr std::size_t few = 8;
+    const std::size_t lines = shape.geometry.bucket_words / line_words;
+    const std::size_t fetched = lines <= few ? lines : 2;
+    for (std::size_t i = 1; i < fetched; ++i) __builtin_prefetch(reinterpret_cast<const char*>(bucket) + 64 * i);
   }
 
   /// Copies the value of a key to `value`. False: there is no such key.

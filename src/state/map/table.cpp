@@ -141,7 +141,7 @@ bool Table::join() noexcept {
     }
   }
   // All numbers are in use, some by dead processes. Their chains must be released before another process gets the
-  // number. it.
+  // number.
   std::vector<std::pair<std::size_t, Word>> dead;
   for (std::size_t i = 0; i < most_members; ++i) {
     const Word member = header().members[i].load(std::memory_order_acquire);
