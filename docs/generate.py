@@ -40,6 +40,8 @@ GENERATORS = {
     "team-trees": results.team_trees,
     "many-core-maps": results.many_core_maps,
     "many-core-kernels": results.many_core_kernels,
+    "many-core-programs": results.many_core_programs,
+    "many-core-mpi": results.many_core_mpi,
     "maps": state_results.maps,
     "ycsb": state_results.ycsb,
     "logs": state_results.logs,

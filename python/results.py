@@ -232,6 +232,35 @@ def many_core_kernels(machine):
                   for name, each in kernels.items()])
 
 
+def preload_cells(machine, of_mpi):
+    """Of bench/shims/teams.py: {(program, what, threads): median time alone / median time with smelt}."""
+    document = load(machine, "many-core-programs") or {"cells": []}
+    return {(each["program"], each["what"], each["threads"]):
+            statistics.median(each["alone_ns"]) / statistics.median(each["smelt_ns"])
+            for each in document["cells"] if (each["program"] == "MPI") == of_mpi}
+
+
+def preload_table(heads, ratios, row_of):
+    """A column per number of threads, and their geometric means."""
+    threads = sorted({count for *_, count in ratios})
+    rows = dict.fromkeys((program, what) for program, what, _ in ratios)
+    means = [statistics.geometric_mean(ratio for (*_, count), ratio in ratios.items() if count == each) for each in threads]
+    return table([*heads, *(str(count) for count in threads)],
+                 [*([*row_of(*where), *(ratios.get((*where, count)) for count in threads)] for where in rows),
+                  ["geometric mean", *[""] * (len(heads) - 1), *means]])
+
+
+def many_core_programs(machine):
+    """OpenMP and pthread programs: time alone / time with smelt, by the number of threads."""
+    return preload_table(["program", "what"], preload_cells(machine, of_mpi=False), lambda program, what: [program, what])
+
+
+def many_core_mpi(machine):
+    """MPI's collectives: the same, by the number of ranks."""
+    return preload_table(["operation", "size"], preload_cells(machine, of_mpi=True),
+                         lambda _, what: [what.split()[0], size_text(int(what.split()[1]))])
+
+
 def team_trees(machine):
     """Of every tree of a barrier: predicted / measured, by the number of threads."""
     ratios = {}
