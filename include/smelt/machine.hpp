@@ -172,6 +172,10 @@ struct Machine {
   /// How many times as long as a copy it takes to combine what another PU has written with own data, of 4 KiB,
   /// 64 KiB and cached_bytes; empty: as an addition within the own cache.
   std::vector<double> combine_share;
+  /// How long each KiB keeps the cache busy that hands it out while several PUs copy out of it; absent: not at all.
+  std::optional<double> source_ns_per_kib;
+  /// What each PU adds until all have counted themselves on one line, at once; absent: a message.
+  std::optional<double> counter_ns;
   std::optional<double> process_switch_ns;  ///< as switch_ns, between processes
   std::vector<double> send_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
   std::vector<double> recv_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of receives of messages that wait

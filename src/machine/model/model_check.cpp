@@ -219,7 +219,9 @@ const std::vector<CostField>& cost_fields() {
                                                 {"switch_ns", &Machine::switch_ns},
                                                 {"process_switch_ns", &Machine::process_switch_ns},
                                                 {"rewrite_share", &Machine::rewrite_share},
-                                                {"combine_rewrite_share", &Machine::combine_rewrite_share}};
+                                                {"combine_rewrite_share", &Machine::combine_rewrite_share},
+                                                {"source_ns_per_kib", &Machine::source_ns_per_kib},
+                                                {"counter_ns", &Machine::counter_ns}};
   return fields;
 }
 

@@ -40,6 +40,7 @@ double LoweredOp::least_ns() const {
       // An exchange starts a new interval.
       return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
     case Kind::receive: return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + stream_ns) + after_ns;
+    case Kind::read:
     case Kind::post:
     case Kind::await:
     case Kind::await_body: return line_ns + after_ns;
@@ -145,7 +146,7 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
     case Move::Kind::get_combine:
       note_result(move, move.from.buffer == Buffer::out);
       if (move.share != Share::none) return add_shared(move, ops);
-      add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine), ops);
+      add_read(move.source, bytes_of(move.to), move.from.buffer == Buffer::stage, combine, ops);
       if (combine && move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to), combine), ops);
       return;
     case Move::Kind::put:
@@ -193,12 +194,15 @@ void Lowering::note_result(const Move& move, bool reads) {
   if (move.kind == Move::Kind::get_combine) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
 }
 
-/// A core that writes a line which another one has read must have it taken from that one's cache first. Of buffers that
-/// are longer than that cache, less is left in it from the call before; of twice its length, nothing.
+/// A core that writes a line which another one has read must have it taken from that one's cache first.
 double Lowering::reread_ns(std::optional<double> share, int reader, int owner, double bytes) const {
   if (!share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
-  const double left = std::clamp(2.0 - cached_bytes_ / machine_.copy->cached_bytes, 0.0, 1.0);
-  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * left * bytes / 1024.0;
+  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * left_in_cache() * bytes / 1024.0;
+}
+
+/// Of buffers that are longer than a PU's cache, less is left in it; of twice its length, nothing.
+double Lowering::left_in_cache() const {
+  return std::clamp(2.0 - cached_bytes_ / machine_.copy->cached_bytes, 0.0, 1.0);
 }
 
 double Lowering::rewrite_ns(int reader, int owner, double bytes) const {
@@ -223,7 +227,7 @@ void Lowering::add_shared(const Move& move, std::vector<LoweredOp>& ops) {
   const bool leads = move.share == Share::leads;
   const double part = bytes * (leads ? 1.0 - help : help);
   if (put) note_put(move, part);
-  add_work(transfer_ns(other, rank_, part, false, false), ops);
+  put ? add_work(transfer_ns(other, rank_, part, false, false), ops) : add_read(other, part, false, false, ops);
   if (leads && help > 0.0) add({.kind = Move::Kind::await, .source = other, .tick = move.tick}, ops);
 }
 
@@ -256,6 +260,18 @@ void Lowering::add_work(double ns, std::vector<LoweredOp>& ops) const {
   ops.back().after_ns += ns;
 }
 
+void Lowering::add_read(int source, double bytes, bool staged, bool combine, std::vector<LoweredOp>& ops) {
+  const double alone_ns = transfer_ns(source, rank_, bytes, staged, combine), busy_ns = source_ns(source, bytes, staged);
+  if (busy_ns == 0.0) return add_work(alone_ns, ops);
+  ops.push_back({.kind = LoweredOp::Kind::read, .peer = source, .line_ns = alone_ns, .source_ns = busy_ns});
+}
+
+/// How long the cache of a rank's PU is busy with handing out the bytes to another PU.
+double Lowering::source_ns(int source, double bytes, bool staged) const {
+  if (!machine_.source_ns_per_kib || !machine_.copy || pu(source) == pu(rank_) || (reach_.at_rest && !staged)) return 0.0;
+  return *machine_.source_ns_per_kib * left_in_cache() * bytes / 1024.0;
+}
+
 void Lowering::add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const {
   const bool lent = lends(bytes);
   ops.push_back({.kind = LoweredOp::Kind::send,
@@ -273,6 +289,7 @@ void Lowering::add_receive(int source, double bytes, bool combine, std::vector<L
   op.lent = lends(bytes);
   if (op.lent) {
     op.stream_ns = transfer_ns(source, rank_, bytes, false, combine);
+    op.source_ns = source_ns(source, bytes, false);
     op.way_ns = costs_.message(rank_, source);
   } else {
     // The lines come through the cache, but the target may not fit it.

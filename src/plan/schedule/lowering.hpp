@@ -45,17 +45,18 @@ inline int copiers_of(Operation operation, int pus) {
 }
 
 struct LoweredOp {
-  enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
+  enum class Kind : std::uint8_t { work, read, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
   bool lent = false;         ///< message: carries the address of the data instead of the data
   bool exchanged = false;    ///< send: a receive from the same peer follows; receive: costs exchange_ns
-  int peer = -1;             ///< send: to; receive, await: from
+  int peer = -1;             ///< send: to; receive, await, read: from
   int tick = 0;              ///< post, await
-  double line_ns = 0.0;      ///< send: time of the sender; receive: of the receiver; await: of a poll
+  double line_ns = 0.0;      ///< send: time of the sender; receive: of the receiver; await: of a poll; read: alone
   double way_ns = 0.0;       ///< send: propagation; await: of a message; receive: until the lender knows of the read
   double stream_ns = 0.0;    ///< send: lines after the first; receive: lower bound for storing them
   double exchange_ns = 0.0;  ///< receive, if exchanged
   double gap_ns = 0.0;       ///< send: until the next may start; receive: beyond the receive before it
+  double source_ns = 0.0;    ///< read, receive of lent data: how long the cache of the peer is busy
   double after_ns = 0.0;     ///< subsequent local work
   double least_ns() const;   ///< lower bound, whatever other ranks do
 };
@@ -126,12 +127,15 @@ class Lowering {
   double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<LoweredOp>& ops);
   void add(const Move& move, std::vector<LoweredOp>& ops);
   void add_work(double ns, std::vector<LoweredOp>& ops) const;
+  void add_read(int source, double bytes, bool staged, bool combine, std::vector<LoweredOp>& ops);
+  double source_ns(int source, double bytes, bool staged) const;
   void add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const;
   void add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops);
   double bytes_of(const Area& area) const;
   double own_copy_ns(double bytes);
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine);
   double reclaim_ns(double bytes, bool combine) const;
+  double left_in_cache() const;
   double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
   double stream_ns(int from, int to, double bytes) const;
   bool lends(double bytes) const;

@@ -83,6 +83,7 @@ bool ScheduleSimulator::prepare(const ScheduleRequest& request, std::size_t byte
     pu_body_ns_[lowering_.pu(static_cast<int>(self))] += rank.program.body_ns;
   }
   for (std::size_t self = 0; self < ranks_.size(); ++self) add_cache_misses(static_cast<int>(self));
+  shares_sources_ = machine_.source_ns_per_kib.has_value() && ranks_.size() > 2;
   all_chunks_ = ranks_.front().program.chunks;
   tail_chunks_ = ranks_.front().program.tail_chunks;
   return true;
@@ -122,6 +123,7 @@ void ScheduleSimulator::restart(std::size_t chunks) {
       begin_call(rank);
     }
   }
+  source_busy_ns_.assign(machine_.size(), 0.0);
   queues_.clear(ranks_.size());
   too_late_ = false;
 }
@@ -178,7 +180,11 @@ Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleReques
 /// Runs the first so many chunks and the tail of all ranks, unless they take too long.
 Result<void> ScheduleSimulator::work(std::size_t chunks) {
   restart(chunks);
-  lowering_.crowded() ? take_turns() : advance_all();
+  if (lowering_.crowded()) {
+    take_turns();
+  } else {
+    shares_sources_ ? advance_in_order() : advance_all();
+  }
   if (too_late_) return {};
   const auto stuck = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.part != Part::over; });
   if (stuck == ranks_.end()) return {};
@@ -277,6 +283,7 @@ bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
   if (ready == never_ns || (lowering_.crowded() && ready > rank.clock)) return false;
   switch (op.kind) {
     case LoweredOp::Kind::work: break;
+    case LoweredOp::Kind::read: rank.clock = std::max(rank.clock + op.line_ns, handed_out_ns(op, rank.clock)); break;
     case LoweredOp::Kind::send: send(number, rank, op); break;
     case LoweredOp::Kind::receive: receive(number, rank, op); break;
     case LoweredOp::Kind::post: {
@@ -291,6 +298,13 @@ bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
     case LoweredOp::Kind::reuse_stage: rank.clock = std::max(rank.clock, ready); break;
   }
   return true;
+}
+
+/// When the cache of the peer has handed out all that is read, if the reader begins now: one reader after the other.
+double ScheduleSimulator::handed_out_ns(const LoweredOp& op, double start_ns) {
+  if (op.source_ns == 0.0) return start_ns;
+  double& busy_until = source_busy_ns_[lowering_.pu(op.peer)];
+  return busy_until = std::max(busy_until, start_ns) + op.source_ns;
 }
 
 void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
@@ -309,7 +323,8 @@ void ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
   rank.clock = rank.receiving ? std::max(rank.clock + op.gap_ns, message.first_line_ns + op.line_ns)
                               : std::max(rank.clock, message.first_line_ns) + op.line_ns;
   rank.receiving = true;
-  rank.clock += std::max(message.stream_ns, op.stream_ns);
+  const double out_ns = handed_out_ns(op, rank.clock);
+  rank.clock = std::max(rank.clock + std::max(message.stream_ns, op.stream_ns), out_ns);
   if (op.lent) {
     Rank& sender = ranks_[static_cast<std::size_t>(op.peer)];
     --sender.lent;

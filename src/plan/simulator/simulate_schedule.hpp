@@ -138,7 +138,13 @@ class ScheduleSimulator {
   void take_turns();
   void take_step(int number, Rank& rank);
   void wait(int number, Rank& rank);
-  void look_again(std::vector<int>& waiting);
+  class ClockOrder;
+  void advance_in_order();
+  template <class BecomesReady>
+  void finish_operation(int number, Rank& rank, BecomesReady becomes_ready);
+  template <class BecomesReady>
+  void look_again(std::vector<int>& waiting, BecomesReady becomes_ready);
+  double handed_out_ns(const LoweredOp& op, double start_ns);
   bool next_call(Rank& rank);
   void enter_barrier(int number, Rank& rank);
   double passed_ns(int number, const Rank& rank) const;
@@ -160,6 +166,8 @@ class ScheduleSimulator {
   RunQueues run_queues_;                    ///< if ranks share PUs
   std::vector<std::vector<int>> awaiting_;  ///< by rank: those that wait for something it has not done
   std::vector<double> pu_body_ns_;          ///< per PU: lower bound for the work of its ranks in a chunk
+  std::vector<double> source_busy_ns_;      ///< per PU: until when its cache hands out what has been asked for
+  bool shares_sources_ = false;             ///< some ranks read out of the caches of others, which takes them time
   std::size_t chunks_ = 1, all_chunks_ = 1, tail_chunks_ = 0;
   std::size_t calls_ = 1;
   bool barriers_ = false;          ///< after each call
@@ -171,6 +179,36 @@ class ScheduleSimulator {
   double most_ns_ = 0.0;
   bool too_late_ = false;
 };
+
+/// The rank has performed an operation: goes past it, and tells those who waited for it.
+template <class BecomesReady>
+void ScheduleSimulator::finish_operation(int number, Rank& rank, BecomesReady becomes_ready) {
+  const LoweredOp& op = *rank.at;
+  rank.clock += op.after_ns;
+  ++rank.at;
+  look_again(awaiting_[static_cast<std::size_t>(number)], becomes_ready);
+  if (op.kind == LoweredOp::Kind::receive && op.lent) {
+    look_again(awaiting_[static_cast<std::size_t>(op.peer)], becomes_ready);
+  }
+}
+
+/// Ranks that wait for one that has just done something.
+template <class BecomesReady>
+void ScheduleSimulator::look_again(std::vector<int>& waiting, BecomesReady becomes_ready) {
+  for (std::size_t i = 0; i < waiting.size();) {
+    const int number = waiting[i];
+    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    const bool still_waits = rank.at != rank.stop;
+    const double ready = still_waits ? ready_ns(number, rank, *rank.at) : never_ns;
+    if (still_waits && ready == never_ns) {
+      ++i;
+      continue;
+    }
+    waiting[i] = waiting.back();
+    waiting.pop_back();
+    if (still_waits) becomes_ready(number, ready);
+  }
+}
 
 /// Errors of a simulation that do not depend on the request.
 Result<void> check_simulation(const Machine& machine, const Group& group, std::span<const double> start_ns);
