@@ -174,6 +174,8 @@ struct Machine {
   std::vector<double> combine_share;
   /// How long each KiB keeps the cache busy that hands it out while several PUs copy out of it; absent: not at all.
   std::optional<double> source_ns_per_kib;
+  /// What it costs more, per KiB, to store a word into each line of data that another PU has read meanwhile; absent: 0.
+  std::optional<double> change_ns_per_kib;
   /// What each PU adds until all have counted themselves on one line, at once; absent: a message.
   std::optional<double> counter_ns;
   std::optional<double> process_switch_ns;  ///< as switch_ns, between processes

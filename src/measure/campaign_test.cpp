@@ -107,7 +107,7 @@ class FakeTimer : public PairTimer {
 
   Result<double> time_switch(int, double deadline_s) override {
     if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
-    return 1500.0;
+    return switches_timed_++ < disturbed_switches ? 6400.0 : 1500.0;
   }
 
   Result<double> time_process_switch(int, double deadline_s) override {
@@ -115,6 +115,7 @@ class FakeTimer : public PairTimer {
     return 2500.0;
   }
 
+  int disturbed_switches = 0;  ///< the first ones, by another program
   std::size_t pairs_timed() const { return timed_.size(); }
 
   double burst_send_ns = 5.0;  ///< of the first eight
@@ -130,7 +131,7 @@ class FakeTimer : public PairTimer {
 
   Machine truth_;
   double now_ = 1000.0;
-  int rounds_ = 0;
+  int rounds_ = 0, switches_timed_ = 0;
   std::mt19937_64 random_{1};
   std::normal_distribution<double> normal_;
   std::set<std::pair<int, int>> timed_;
@@ -250,6 +251,17 @@ TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
   EXPECT_EQ(measured->poll_ns, (std::vector<double>{2, 4, 8, 16, 32}));
   EXPECT_EQ(measured->switch_ns, 1500.0);
   EXPECT_EQ(measured->process_switch_ns, 2500.0);
+}
+
+// A program that has the PU when the campaign begins is gone later.
+TEST(MeasurementCampaign, SwitchesAreTheLeastOfSeveralMoments) {
+  SynthSpec spec;
+  spec.cores = 2;
+  FakeTimer timer(truth_of(spec));
+  timer.disturbed_switches = 5;
+  const auto measured = run_campaign(without_costs(truth_of(spec)), timer, {});
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_EQ(measured->switch_ns, 1500.0);
 }
 
 TEST(MeasurementCampaign, GapsOfSendsAreNoShorterThanSends) {

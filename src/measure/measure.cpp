@@ -8,6 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <numeric>
 #include <system_error>
 
 #include "base/clock.hpp"
@@ -44,10 +45,36 @@ Result<Machine> usable_machine() {
 }
 
 constexpr int most_tries = 3;
+constexpr std::size_t least_crowd = 4, most_crowd = 16;  ///< PUs that use a cache or a line at once
 constexpr double noise = 0.05;            ///< relative differences between pairs that are attributed to noise
 constexpr double messages_share = 0.75;   ///< share of the budget; the rest is for copies
 constexpr double copies_fraction = 0.9;   ///< reported progress once messages are done
 constexpr double memory_fraction = 0.95;  ///< the same once copies are done, too
+
+/// Adds what many PUs cost each other that use the same cache or the same line at once. Adds nothing if time is short.
+void measure_crowd(Machine& machine, measure::MemoryTimer& timer, double deadline_s) {
+  constexpr int count = 101;
+  std::vector<int> pus(std::min(machine.size(), most_crowd));
+  std::iota(pus.begin(), pus.end(), 0);
+  const auto readers = std::span(pus).subspan(1);
+  const double chunk_bytes = machine.copy->chunk_bytes;
+  auto handed_out = timer.time_source(0, readers, static_cast<std::size_t>(chunk_bytes), count, deadline_s);
+  if (handed_out) {
+    const double all_kib = static_cast<double>(readers.size()) * chunk_bytes / 1024;
+    machine.source_ns_per_kib = measure::median(*std::move(handed_out)) / all_kib;
+  }
+  auto counted = timer.time_counted_barriers(pus, count, deadline_s);
+  if (!counted) return;
+  double message_ns = 0.0;
+  for (std::size_t i = 1; i < pus.size(); ++i) {
+    const double way_ns = machine.propagation_ns ? (*machine.propagation_ns)(0, i) : 0.0;
+    message_ns = std::max(message_ns, machine.send_ns(0, i) + way_ns + machine.recv_ns(0, i));
+  }
+  // The rest of a barrier is the line that all wait for in the end.
+  const double waited_ns = message_ns + (machine.fan_out_ns.empty() ? 0.0 : machine.fan_out_ns.back());
+  machine.counter_ns =
+      std::max(0.0, measure::median(*std::move(counted)) - waited_ns) / static_cast<double>(pus.size());
+}
 
 /// Adds what it costs to combine data of another PU, to write lines that one has read, and to copy chunks at once. Adds
 /// nothing if time is short. Measured on two PUs, relative to copies between them.
@@ -72,6 +99,11 @@ void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadl
   if (combined && read_ns > 0.0) {
     machine.combine_rewrite_share = std::max(0.0, measure::median(*std::move(combined)) / read_ns);
   }
+  auto changed = timer.time_changes(0, 1, chunk, count, deadline_s);
+  if (changed) {
+    machine.change_ns_per_kib = std::max(0.0, measure::median(*std::move(changed))) / (copy.chunk_bytes / 1024);
+  }
+  if (machine.size() >= least_crowd) measure_crowd(machine, timer, deadline_s);
   // Of a single chunk the copies would hardly overlap, as threads do not start at the same instant.
   if (auto slowdowns = measure::chunk_contention(machine, timer, 4 * chunk, count, deadline_s)) {
     machine.chunk_contention = *std::move(slowdowns);

@@ -285,6 +285,62 @@ Result<std::vector<double>> MemoryTimer::time_rewrites(int writer, int reader, s
   return time_rewritten(writer, reader, size_bytes, count, deadline_s, copy);
 }
 
+Result<std::vector<double>> MemoryTimer::time_changes(int writer, int reader, std::size_t size_bytes, int count,
+                                                      double deadline_s) {
+  const auto change = [&](Buffers& own, const Buffers&) {
+    for (std::size_t at = 0; at < size_bytes; at += line_bytes) own.target.get()[at] ^= std::byte{1};
+    asm volatile("" : : "r"(own.target.get()) : "memory");
+  };
+  return time_rewritten(writer, reader, size_bytes, count, deadline_s, change);
+}
+
+Result<std::vector<double>> MemoryTimer::time_source(int source, std::span<const int> readers, std::size_t size_bytes,
+                                                     int count, double deadline_s) {
+  std::vector<int> pus = {source};
+  pus.insert(pus.end(), readers.begin(), readers.end());
+  std::vector<std::vector<double>> samples(readers.size());
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    std::byte* const written = buffers_.at(source).source.get();
+    std::byte* const target = buffers_.at(pus[t]).target.get();
+    const double clock_ns = clock_overhead_ns();
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
+      if (t == 0) write_all(written, readers.size() * size_bytes, i);
+      if (!team.together()) return false;
+      if (t > 0) {
+        const double took_ns =
+            timed_ns(clock_ns, [&] { copy_all(target, written + (t - 1) * size_bytes, size_bytes, false); });
+        if (i >= 0) samples[t - 1].push_back(took_ns);
+      }
+      if (!team.together()) return false;
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, readers.size() * size_bytes, deadline_s, body); !done) return done.error();
+  std::vector<double> slowest(static_cast<std::size_t>(count), 0.0);
+  for (const auto& one : samples) {
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], one[i]);
+  }
+  return slowest;
+}
+
+Result<std::vector<double>> MemoryTimer::time_counted_barriers(std::span<const int> pus, int count, double deadline_s) {
+  constexpr int barriers_per_row = 16;
+  std::vector<double> samples;
+  samples.reserve(static_cast<std::size_t>(count));
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
+      const auto start = ticks();
+      for (int k = 0; k < barriers_per_row; ++k) {
+        if (!team.together()) return false;
+      }
+      if (t == 0 && i >= 0) samples.push_back(elapsed_ns(start, ticks()) / barriers_per_row);
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, line_bytes, deadline_s, body); !done) return done.error();
+  return samples;
+}
+
 Result<std::vector<double>> MemoryTimer::time_combined_rewrites(int writer, int reader, std::size_t size_bytes,
                                                                 int count, double deadline_s) {
   const Reduction addition = sum<double>();

@@ -221,6 +221,7 @@ const std::vector<CostField>& cost_fields() {
                                                 {"rewrite_share", &Machine::rewrite_share},
                                                 {"combine_rewrite_share", &Machine::combine_rewrite_share},
                                                 {"source_ns_per_kib", &Machine::source_ns_per_kib},
+                                                {"change_ns_per_kib", &Machine::change_ns_per_kib},
                                                 {"counter_ns", &Machine::counter_ns}};
   return fields;
 }

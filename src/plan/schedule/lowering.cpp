@@ -84,6 +84,7 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.readers.clear();
   program.puts.clear();
   program.reads.clear();
+  program.inputs.clear();
   program.written_bytes = program.combined_bytes = 0.0;
   program_ = &program;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
@@ -125,13 +126,13 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
   const bool combine = move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine ||
                        move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
   switch (move.kind) {
-    case Move::Kind::send: return add_send(move.peer, bytes_of(move.from), ops);
+    case Move::Kind::send: return add_send(move.peer, move.from, ops);
     case Move::Kind::recv:
     case Move::Kind::recv_combine: return add_receive(move.source, bytes_of(move.to), combine, ops);
     case Move::Kind::exchange:
     case Move::Kind::exchange_combine: {
       const double bytes = bytes_of(move.to);
-      add_send(move.peer, bytes_of(move.from), ops);
+      add_send(move.peer, move.from, ops);
       // A simultaneous exchange costs what was measured, if it was and both ranks have their own PU.
       const bool measured = move.peer == move.source && !crowded_ && costs_.has_exchange() && bytes <= payload_bytes;
       ops.back().exchanged = measured;
@@ -145,8 +146,9 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
     case Move::Kind::get:
     case Move::Kind::get_combine:
       note_result(move, move.from.buffer == Buffer::out);
+      if (pu(move.source) != pu(rank_)) note_input(move.source, move.from, bytes_of(move.to));
       if (move.share != Share::none) return add_shared(move, ops);
-      add_read(move.source, bytes_of(move.to), move.from.buffer == Buffer::stage, combine, ops);
+      add_read(move.source, move.from, bytes_of(move.to), combine, ops);
       if (combine && move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to), combine), ops);
       return;
     case Move::Kind::put:
@@ -194,6 +196,11 @@ void Lowering::note_result(const Move& move, bool reads) {
   if (move.kind == Move::Kind::get_combine) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
 }
 
+void Lowering::note_input(int owner, const Area& area, double bytes) {
+  if (area.buffer != Buffer::in || elements_ != cutting_.elements(0) || elements_ == 0) return;
+  program_->inputs.push_back({owner, area, of_all_chunks(bytes)});
+}
+
 /// A core that writes a line which another one has read must have it taken from that one's cache first.
 double Lowering::reread_ns(std::optional<double> share, int reader, int owner, double bytes) const {
   if (!share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
@@ -227,7 +234,7 @@ void Lowering::add_shared(const Move& move, std::vector<LoweredOp>& ops) {
   const bool leads = move.share == Share::leads;
   const double part = bytes * (leads ? 1.0 - help : help);
   if (put) note_put(move, part);
-  put ? add_work(transfer_ns(other, rank_, part, false, false), ops) : add_read(other, part, false, false, ops);
+  put ? add_work(transfer_ns(other, rank_, part, false, false), ops) : add_read(other, move.from, part, false, ops);
   if (leads && help > 0.0) add({.kind = Move::Kind::await, .source = other, .tick = move.tick}, ops);
 }
 
@@ -249,6 +256,11 @@ double Lowering::spared_by_put_ns(int peer, double bytes) const {
   return std::isfinite(kernel_ns) ? long_put_share * kernel_ns : 0.0;
 }
 
+double Lowering::change_ns(double bytes) const {
+  if (!machine_.change_ns_per_kib || !machine_.copy) return 0.0;
+  return *machine_.change_ns_per_kib * left_in_cache() * bytes / 1024.0;
+}
+
 double Lowering::fetch_ns(int writer, int owner, double bytes) const {
   if (reach_.at_rest) return 0.0;
   const auto cost = [&](int from) { return copy_ns(machine_, pu(from), pu(owner), bytes, 1); };
@@ -260,27 +272,34 @@ void Lowering::add_work(double ns, std::vector<LoweredOp>& ops) const {
   ops.back().after_ns += ns;
 }
 
-void Lowering::add_read(int source, double bytes, bool staged, bool combine, std::vector<LoweredOp>& ops) {
-  const double alone_ns = transfer_ns(source, rank_, bytes, staged, combine), busy_ns = source_ns(source, bytes, staged);
+void Lowering::add_read(int source, const Area& area, double bytes, bool combine, std::vector<LoweredOp>& ops) {
+  const bool staged = area.buffer == Buffer::stage;
+  const double alone_ns = transfer_ns(source, rank_, bytes, staged, combine),
+               busy_ns = source_ns(source, bytes, staged);
   if (busy_ns == 0.0) return add_work(alone_ns, ops);
-  ops.push_back({.kind = LoweredOp::Kind::read, .peer = source, .line_ns = alone_ns, .source_ns = busy_ns});
+  ops.push_back(
+      {.kind = LoweredOp::Kind::read, .peer = source, .line_ns = alone_ns, .source_ns = busy_ns, .area = area});
 }
 
 /// How long the cache of a rank's PU is busy with handing out the bytes to another PU.
 double Lowering::source_ns(int source, double bytes, bool staged) const {
-  if (!machine_.source_ns_per_kib || !machine_.copy || pu(source) == pu(rank_) || (reach_.at_rest && !staged)) return 0.0;
+  if (!machine_.source_ns_per_kib || !machine_.copy || pu(source) == pu(rank_) || (reach_.at_rest && !staged))
+    return 0.0;
   return *machine_.source_ns_per_kib * left_in_cache() * bytes / 1024.0;
 }
 
-void Lowering::add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const {
+void Lowering::add_send(int peer, const Area& area, std::vector<LoweredOp>& ops) {
+  const double bytes = bytes_of(area);
   const bool lent = lends(bytes);
+  if (lent && pu(peer) != pu(rank_)) note_input(rank_, area, bytes);
   ops.push_back({.kind = LoweredOp::Kind::send,
                  .lent = lent,
                  .peer = peer,
                  .line_ns = costs_.send(rank_, peer),
                  .way_ns = costs_.propagation(rank_, peer),
                  .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes),
-                 .gap_ns = costs_.send_gap(rank_, peer)});
+                 .gap_ns = costs_.send_gap(rank_, peer),
+                 .area = area});
 }
 
 void Lowering::add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops) {

@@ -57,6 +57,7 @@ struct LoweredOp {
   double exchange_ns = 0.0;  ///< receive, if exchanged
   double gap_ns = 0.0;       ///< send: until the next may start; receive: beyond the receive before it
   double source_ns = 0.0;    ///< read, receive of lent data: how long the cache of the peer is busy
+  Area area{};               ///< of the peer's that is read, or is lent
   double after_ns = 0.0;     ///< subsequent local work
   double least_ns() const;   ///< lower bound, whatever other ranks do
 };
@@ -79,6 +80,12 @@ struct LoweredProgram {
   std::vector<Reader> readers;                          ///< of its stage
   std::vector<Put> puts;
   std::vector<Read> reads;
+  struct Input {
+    int owner;
+    Area area;
+    double bytes;  ///< over all chunks
+  };
+  std::vector<Input> inputs;    ///< of others, that the rank reads, and own ones that it lends
   double written_bytes = 0.0;   ///< over all chunks, by the rank itself into its result
   double combined_bytes = 0.0;  ///< of these, by combinations with what others have written
   int ticks = 0;                ///< per chunk
@@ -109,6 +116,9 @@ class Lowering {
   /// The same of bytes that are the result of a combination.
   double combine_rewrite_ns(int reader, int owner, double bytes) const;
 
+  /// Additional cost of storing to bytes that ranks of other PUs read in the call before; 0 where it is not known.
+  double change_ns(double bytes) const;
+
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
   double switch_ns() const { return known_switch_ns(machine_, reach_.processes); }
@@ -120,6 +130,7 @@ class Lowering {
  private:
   void note_put(const Move& move, double bytes);
   void note_result(const Move& move, bool reads);
+  void note_input(int owner, const Area& area, double bytes);
   double of_all_chunks(double bytes) const;
   void add_shared(const Move& move, std::vector<LoweredOp>& ops);
   double put_ns(const Move& move);
@@ -127,9 +138,9 @@ class Lowering {
   double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<LoweredOp>& ops);
   void add(const Move& move, std::vector<LoweredOp>& ops);
   void add_work(double ns, std::vector<LoweredOp>& ops) const;
-  void add_read(int source, double bytes, bool staged, bool combine, std::vector<LoweredOp>& ops);
+  void add_read(int source, const Area& area, double bytes, bool combine, std::vector<LoweredOp>& ops);
   double source_ns(int source, double bytes, bool staged) const;
-  void add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const;
+  void add_send(int peer, const Area& area, std::vector<LoweredOp>& ops);
   void add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops);
   double bytes_of(const Area& area) const;
   double own_copy_ns(double bytes);

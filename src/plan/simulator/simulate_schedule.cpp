@@ -105,6 +105,20 @@ void ScheduleSimulator::add_cache_misses(int self) {
   }
 }
 
+double ScheduleSimulator::inputs_ns(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
+  most_ns_ = never_ns;
+  if (!prepare(request, bytes, element_bytes, {})) return 0.0;
+  std::vector<double> of_pu(machine_.size(), 0.0);
+  areas_.clear();
+  for (const Rank& rank : ranks_) {
+    for (const auto& input : rank.program.inputs) {
+      if (!areas_.insert(area_key(input.owner, input.area, 0)).second) continue;
+      of_pu[lowering_.pu(input.owner)] += lowering_.change_ns(input.bytes);
+    }
+  }
+  return *std::max_element(of_pu.begin(), of_pu.end());
+}
+
 void ScheduleSimulator::restart(std::size_t chunks) {
   chunks_ = chunks + tail_chunks_;
   for (Rank& rank : ranks_) {
@@ -124,6 +138,7 @@ void ScheduleSimulator::restart(std::size_t chunks) {
     }
   }
   source_busy_ns_.assign(machine_.size(), 0.0);
+  areas_.clear();
   queues_.clear(ranks_.size());
   too_late_ = false;
 }
@@ -283,7 +298,7 @@ bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
   if (ready == never_ns || (lowering_.crowded() && ready > rank.clock)) return false;
   switch (op.kind) {
     case LoweredOp::Kind::work: break;
-    case LoweredOp::Kind::read: rank.clock = std::max(rank.clock + op.line_ns, handed_out_ns(op, rank.clock)); break;
+    case LoweredOp::Kind::read: rank.clock = std::max(rank.clock + op.line_ns, handed_out_ns(rank, op, op.area)); break;
     case LoweredOp::Kind::send: send(number, rank, op); break;
     case LoweredOp::Kind::receive: receive(number, rank, op); break;
     case LoweredOp::Kind::post: {
@@ -300,11 +315,18 @@ bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
   return true;
 }
 
-/// When the cache of the peer has handed out all that is read, if the reader begins now: one reader after the other.
-double ScheduleSimulator::handed_out_ns(const LoweredOp& op, double start_ns) {
-  if (op.source_ns == 0.0) return start_ns;
-  double& busy_until = source_busy_ns_[lowering_.pu(op.peer)];
-  return busy_until = std::max(busy_until, start_ns) + op.source_ns;
+std::uint64_t ScheduleSimulator::area_key(int owner, const Area& area, std::size_t chunk) {
+  const auto part = [](auto number, int bits) { return static_cast<std::uint64_t>(number) << bits; };
+  return part(owner, 0) | part(area.first, 15) | part(area.count, 30) | part(area.buffer, 45) | part(chunk, 48);
+}
+
+/// When the cache of the peer has handed out what the rank now begins to read: to one reader after the other. What
+/// another rank has read before is in the last-level cache as well.
+double ScheduleSimulator::handed_out_ns(const Rank& rank, const LoweredOp& op, const Area& area) {
+  if (op.source_ns == 0.0 || !shares_sources_) return rank.clock;
+  if (!areas_.insert(area_key(op.peer, area, rank.chunks_before + rank.chunk)).second) return rank.clock;
+  double& busy_until_ns = source_busy_ns_[lowering_.pu(op.peer)];
+  return busy_until_ns = std::max(busy_until_ns, rank.clock) + op.source_ns;
 }
 
 void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
@@ -313,7 +335,7 @@ void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
   rank.clock = start + op.line_ns;
   rank.next_send_ns = start + op.gap_ns;
   rank.receiving = false;
-  queues_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start});
+  queues_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start, op.area});
   rank.clock += op.stream_ns / 2;
   if (op.lent) ++rank.lent;
 }
@@ -323,7 +345,7 @@ void ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
   rank.clock = rank.receiving ? std::max(rank.clock + op.gap_ns, message.first_line_ns + op.line_ns)
                               : std::max(rank.clock, message.first_line_ns) + op.line_ns;
   rank.receiving = true;
-  const double out_ns = handed_out_ns(op, rank.clock);
+  const double out_ns = handed_out_ns(rank, op, message.area);
   rank.clock = std::max(rank.clock + std::max(message.stream_ns, op.stream_ns), out_ns);
   if (op.lent) {
     Rank& sender = ranks_[static_cast<std::size_t>(op.peer)];

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ class MessageQueues {
     double first_line_ns;  ///< when its first line can be received
     double stream_ns;      ///< the sender's time for the following lines
     double start_ns;       ///< when the sender began
+    Area area;             ///< of the sender's, if it lends it
   };
 
   void clear(std::size_t ranks);
@@ -85,6 +87,9 @@ class ScheduleSimulator {
   /// The same of a loop of such barriers alone.
   Result<double> run_barriers();
 
+  /// What it costs the busiest PU to write the inputs of its ranks anew that others read in the call before.
+  double inputs_ns(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes);
+
   /// The operations of one rank. Their least_ns() is a lower bound for run() at a fraction of its cost. Valid until the
   /// next call.
   const LoweredProgram& program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
@@ -144,7 +149,8 @@ class ScheduleSimulator {
   void finish_operation(int number, Rank& rank, BecomesReady becomes_ready);
   template <class BecomesReady>
   void look_again(std::vector<int>& waiting, BecomesReady becomes_ready);
-  double handed_out_ns(const LoweredOp& op, double start_ns);
+  static std::uint64_t area_key(int owner, const Area& area, std::size_t chunk);
+  double handed_out_ns(const Rank& rank, const LoweredOp& op, const Area& area);
   bool next_call(Rank& rank);
   void enter_barrier(int number, Rank& rank);
   double passed_ns(int number, const Rank& rank) const;
@@ -163,11 +169,12 @@ class ScheduleSimulator {
   std::size_t slots_;
   std::vector<Rank> ranks_;
   MessageQueues queues_;
-  RunQueues run_queues_;                    ///< if ranks share PUs
-  std::vector<std::vector<int>> awaiting_;  ///< by rank: those that wait for something it has not done
-  std::vector<double> pu_body_ns_;          ///< per PU: lower bound for the work of its ranks in a chunk
-  std::vector<double> source_busy_ns_;      ///< per PU: until when its cache hands out what has been asked for
-  bool shares_sources_ = false;             ///< some ranks read out of the caches of others, which takes them time
+  RunQueues run_queues_;                       ///< if ranks share PUs
+  std::vector<std::vector<int>> awaiting_;     ///< by rank: those that wait for something it has not done
+  std::vector<double> pu_body_ns_;             ///< per PU: lower bound for the work of its ranks in a chunk
+  std::vector<double> source_busy_ns_;         ///< per PU: until when its cache hands out what has been asked for
+  std::unordered_set<std::uint64_t> areas_{};  ///< by area_key(): those that some rank has read
+  bool shares_sources_ = false;                ///< some ranks read out of the caches of others, which takes them time
   std::size_t chunks_ = 1, all_chunks_ = 1, tail_chunks_ = 0;
   std::size_t calls_ = 1;
   bool barriers_ = false;          ///< after each call
