@@ -149,6 +149,9 @@ class MeasurementCampaign {
     if (!receives) return receives.error();
     machine_.recv_burst_ns = std::move(*receives);
     if (threads >= least_row) {
+      auto row = burst([&](double last_s) { return timer_.time_receive_row(0, burst_pus_, last_s); });
+      if (!row) return row.error();
+      machine_.recv_row_ns = std::move(*row);
       auto later = repeat([&](double last_s) { return timer_.time_fan_out(0, burst_pus_, last_s); });
       if (!later) return later.error();
       machine_.fan_out_ns = std::move(*later);

@@ -99,6 +99,14 @@ class FakeTimer : public PairTimer {
     return later;
   }
 
+  Result<std::vector<double>> time_receive_row(int, std::span<const int> senders, double deadline_s) override {
+    if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
+    now_ += round_s;
+    std::vector<double> totals;
+    for (std::size_t k = 0; k < senders.size(); ++k) totals.push_back(200.0 + (k > 0 ? 90.0 : 0.0) + 10.0 * double(k));
+    return totals;
+  }
+
   Result<std::vector<double>> time_polls(int, int channels) override {
     std::vector<double> costs;
     for (int count = 1; count <= channels; count *= 2) costs.push_back(2.0 * count);

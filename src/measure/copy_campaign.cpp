@@ -17,7 +17,7 @@ namespace smelt::measure {
 namespace {
 
 constexpr double kib = 1024.0;
-constexpr std::size_t pairs_per_class = 3;
+constexpr std::size_t pairs_per_class = 9;
 constexpr int line_copies = 41;
 constexpr int chunk_copies = 21;
 constexpr int cached_copies = 11;

@@ -1,6 +1,7 @@
 #include "smelt/measure.hpp"
 
 #include <fmt/chrono.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -49,6 +50,7 @@ constexpr std::size_t least_crowd = 4, most_crowd = 16;  ///< PUs that use a cac
 constexpr double noise = 0.05;            ///< relative differences between pairs that are attributed to noise
 constexpr double messages_share = 0.75;   ///< share of the budget; the rest is for copies
 constexpr double copies_fraction = 0.9;   ///< reported progress once messages are done
+constexpr double copies_share = 0.6;      ///< of the time after the messages; the rest is for what else is shared
 constexpr double memory_fraction = 0.95;  ///< the same once copies are done, too
 
 /// Adds what many PUs cost each other that use the same cache or the same line at once. Adds nothing if time is short.
@@ -58,11 +60,20 @@ void measure_crowd(Machine& machine, measure::MemoryTimer& timer, double deadlin
   std::iota(pus.begin(), pus.end(), 0);
   const auto readers = std::span(pus).subspan(1);
   const double chunk_bytes = machine.copy->chunk_bytes;
-  auto handed_out = timer.time_source(0, readers, static_cast<std::size_t>(chunk_bytes), count, deadline_s);
-  if (handed_out) {
-    const double all_kib = static_cast<double>(readers.size()) * chunk_bytes / 1024;
-    machine.source_ns_per_kib = measure::median(*std::move(handed_out)) / all_kib;
-  }
+  // Half of the first cache, and much more than it holds.
+  const double near_bytes = static_cast<double>(std::max(0L, sysconf(_SC_LEVEL1_DCACHE_SIZE)));
+  const auto near_readers = readers.first(std::min<std::size_t>(4, readers.size()));
+  const double near_part_bytes = std::floor(near_bytes / 2 / static_cast<double>(near_readers.size()) / 64) * 64;
+  const double part_bytes = std::max(2 * chunk_bytes, 8 * near_bytes / static_cast<double>(readers.size()));
+  const auto ns_per_kib = [&](std::span<const int> who, double bytes) -> std::optional<double> {
+    if (!(bytes > 0.0)) return std::nullopt;
+    auto took_ns = timer.time_source(0, who, static_cast<std::size_t>(bytes), count, deadline_s);
+    if (!took_ns) return std::nullopt;
+    return measure::median(*std::move(took_ns)) / (static_cast<double>(who.size()) * bytes / 1024);
+  };
+  machine.source_ns_per_kib = ns_per_kib(readers, part_bytes);
+  machine.near_source_ns_per_kib = ns_per_kib(near_readers, near_part_bytes);
+  if (machine.near_source_ns_per_kib) machine.near_bytes = near_bytes;
   auto counted = timer.time_counted_barriers(pus, count, deadline_s);
   if (!counted) return;
   double message_ns = 0.0;
@@ -115,7 +126,9 @@ void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadl
 Result<void> measure_copies(Machine& machine, const MeasureOptions& options, double deadline_s) {
   if (options.progress) options.progress({"copies", copies_fraction, 0.0});
   measure::MemoryTimer timer(machine);
-  auto copy = measure::run_copy_campaign(machine, timer, measure::copy_effort(machine, options.quick), deadline_s);
+  const double now_s = measure::monotonic_s();
+  const double copied_s = now_s + copies_share * std::max(0.0, deadline_s - now_s);
+  auto copy = measure::run_copy_campaign(machine, timer, measure::copy_effort(machine, options.quick), copied_s);
   if (!copy && copy.error().status != Status::timed_out) return copy.error();
   if (copy && measure::agrees_with_messages(machine, *copy)) machine.copy = *std::move(copy);
   if (machine.copy && machine.size() > 1) measure_sharing(machine, timer, deadline_s);
@@ -164,11 +177,11 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
     measured = std::move(again);
   }
   if (!measured) return measured;
-  measure_memory(*measured, options, deadline_s);
   if (const auto calls = measure::time_calls(*measured, options.quick, deadline_s)) {
     measured->call_ns = calls->call_ns;
     measured->barrier_call_ns = calls->barrier_ns;
   }
+  measure_memory(*measured, options, deadline_s);
   if (measured->size() > most_pus_in_full) measured = with_costs_by_class(*std::move(measured), noise);
   if (options.progress) options.progress({"done", 1.0, 0.0});
   measured->tsc_ghz = ticks_per_ns();

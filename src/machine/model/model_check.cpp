@@ -221,6 +221,8 @@ const std::vector<CostField>& cost_fields() {
                                                 {"rewrite_share", &Machine::rewrite_share},
                                                 {"combine_rewrite_share", &Machine::combine_rewrite_share},
                                                 {"source_ns_per_kib", &Machine::source_ns_per_kib},
+                                                {"near_source_ns_per_kib", &Machine::near_source_ns_per_kib},
+                                                {"near_bytes", &Machine::near_bytes},
                                                 {"change_ns_per_kib", &Machine::change_ns_per_kib},
                                                 {"counter_ns", &Machine::counter_ns}};
   return fields;
@@ -229,6 +231,7 @@ const std::vector<CostField>& cost_fields() {
 const std::vector<CostListField>& cost_list_fields() {
   static const std::vector<CostListField> fields = {{"send_burst", &Machine::send_burst_ns},
                                                     {"recv_burst", &Machine::recv_burst_ns},
+                                                    {"recv_row", &Machine::recv_row_ns},
                                                     {"fan_out", &Machine::fan_out_ns},
                                                     {"poll", &Machine::poll_ns},
                                                     {"lines", &Machine::lines_ns},

@@ -47,6 +47,9 @@ Machine full_machine() {
   machine.combine_rewrite_share = 2.5;
   machine.source_ns_per_kib = 44.5;
   machine.change_ns_per_kib = 0.0;
+  machine.near_source_ns_per_kib = 130.5;
+  machine.near_bytes = 49152.0;
+  machine.recv_row_ns = {200.5, 90.25, 50.0};
   machine.counter_ns = 61.25;
   machine.combine_share = {1.0, 1.5, 1.75};
   machine.chunk_contention = {1.0, 1.9};
@@ -689,6 +692,9 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
       {"source_ns_per_kib", [&](Machine& m) { m.source_ns_per_kib = nan; }},
       {"change_ns_per_kib", [](Machine& m) { m.change_ns_per_kib = -1; }},
       {"counter_ns", [](Machine& m) { m.counter_ns = -1; }},
+      {"near_source_ns_per_kib", [](Machine& m) { m.near_source_ns_per_kib = -1; }},
+      {"near_bytes", [&](Machine& m) { m.near_bytes = nan; }},
+      {"recv_row[2]", [&](Machine& m) { m.recv_row_ns[2] = nan; }},
       {"recv_burst[0]", [&](Machine& m) { m.recv_burst_ns[0] = -1; }},
       {"poll[1]", [&](Machine& m) { m.poll_ns[1] = nan; }},
       {"send_burst[3]", [&](Machine& m) { m.send_burst_ns[3] = nan; }},

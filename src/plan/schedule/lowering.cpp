@@ -39,8 +39,10 @@ double LoweredOp::least_ns() const {
     case Kind::send:
       // An exchange starts a new interval.
       return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
-    case Kind::receive: return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + stream_ns) + after_ns;
-    case Kind::read:
+    case Kind::receive:
+      return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + (source_ns > 0.0 ? again_ns : stream_ns)) +
+             after_ns;
+    case Kind::read: return again_ns + after_ns;
     case Kind::post:
     case Kind::await:
     case Kind::await_body: return line_ns + after_ns;
@@ -85,6 +87,7 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.puts.clear();
   program.reads.clear();
   program.inputs.clear();
+  program.lent.clear();
   program.written_bytes = program.combined_bytes = 0.0;
   program_ = &program;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
@@ -128,10 +131,13 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
   switch (move.kind) {
     case Move::Kind::send: return add_send(move.peer, move.from, ops);
     case Move::Kind::recv:
-    case Move::Kind::recv_combine: return add_receive(move.source, bytes_of(move.to), combine, ops);
+    case Move::Kind::recv_combine:
+      if (lends(bytes_of(move.to))) note_result(move, false);
+      return add_receive(move.source, bytes_of(move.to), combine, ops);
     case Move::Kind::exchange:
     case Move::Kind::exchange_combine: {
       const double bytes = bytes_of(move.to);
+      if (lends(bytes)) note_result(move, false);
       add_send(move.peer, move.from, ops);
       // A simultaneous exchange costs what was measured, if it was and both ranks have their own PU.
       const bool measured = move.peer == move.source && !crowded_ && costs_.has_exchange() && bytes <= payload_bytes;
@@ -193,7 +199,17 @@ void Lowering::note_result(const Move& move, bool reads) {
   if (reads) program_->reads.push_back({move.source, of_all_chunks(bytes_of(move.to))});
   if (move.to.buffer != Buffer::out) return;
   program_->written_bytes += of_all_chunks(bytes_of(move.to));
-  if (move.kind == Move::Kind::get_combine) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
+  const bool combines = move.kind == Move::Kind::get_combine || move.kind == Move::Kind::recv_combine ||
+                        move.kind == Move::Kind::exchange_combine;
+  if (combines) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
+}
+
+/// Notes that the peer reads the rank's input or result.
+void Lowering::note_lent(int peer, const Area& area, double bytes) {
+  if (pu(peer) == pu(rank_)) return;
+  note_input(rank_, area, bytes);
+  if (area.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
+  program_->lent.push_back({peer, of_all_chunks(bytes)});
 }
 
 void Lowering::note_input(int owner, const Area& area, double bytes) {
@@ -274,24 +290,33 @@ void Lowering::add_work(double ns, std::vector<LoweredOp>& ops) const {
 
 void Lowering::add_read(int source, const Area& area, double bytes, bool combine, std::vector<LoweredOp>& ops) {
   const bool staged = area.buffer == Buffer::stage;
-  const double alone_ns = transfer_ns(source, rank_, bytes, staged, combine),
-               busy_ns = source_ns(source, bytes, staged);
-  if (busy_ns == 0.0) return add_work(alone_ns, ops);
-  ops.push_back(
-      {.kind = LoweredOp::Kind::read, .peer = source, .line_ns = alone_ns, .source_ns = busy_ns, .area = area});
+  LoweredOp op{.kind = LoweredOp::Kind::read, .peer = source, .area = area};
+  op.line_ns = transfer_ns(source, rank_, bytes, staged, combine);
+  set_source(source, bytes, staged, op.line_ns, op);
+  op.source_ns > 0.0 ? ops.push_back(op) : add_work(op.line_ns, ops);
 }
 
-/// How long the cache of a rank's PU is busy with handing out the bytes to another PU.
-double Lowering::source_ns(int source, double bytes, bool staged) const {
-  if (!machine_.source_ns_per_kib || !machine_.copy || pu(source) == pu(rank_) || (reach_.at_rest && !staged))
-    return 0.0;
-  return *machine_.source_ns_per_kib * left_in_cache() * bytes / 1024.0;
+/// What a read costs the PU that has the data. What lies in its first cache is handed out more slowly.
+void Lowering::set_source(int source, double bytes, bool staged, double alone_ns, LoweredOp& op) const {
+  const auto from = pu(source), to = pu(rank_);
+  if (!machine_.source_ns_per_kib || !machine_.copy || crowded_ || ranks() < 3 || from == to) return;
+  if (reach_.at_rest && !staged) return;
+  op.bytes = bytes;
+  op.source_ns = *machine_.source_ns_per_kib * left_in_cache() * bytes / 1024.0;
+  const double near_share =
+      std::min(1.0, machine_.near_bytes.value_or(0.0) / std::max(bytes, staged ? bytes : whole_bytes_));
+  op.near_ns = machine_.near_source_ns_per_kib.value_or(0.0) * near_share * bytes / 1024.0;
+  // What another one has read is in the last-level cache.
+  const double chunk_ns = copy_ns(machine_, from, to, bytes, copiers_);
+  const double cached_ns =
+      (*machine_.copy).startup_ns(from, to) + (*machine_.copy).cached_ns_per_kib(from, to) * bytes / 1024.0;
+  op.again_ns = std::max(0.0, alone_ns - std::max(0.0, chunk_ns - cached_ns));
 }
 
 void Lowering::add_send(int peer, const Area& area, std::vector<LoweredOp>& ops) {
   const double bytes = bytes_of(area);
   const bool lent = lends(bytes);
-  if (lent && pu(peer) != pu(rank_)) note_input(rank_, area, bytes);
+  if (lent) note_lent(peer, area, bytes);
   ops.push_back({.kind = LoweredOp::Kind::send,
                  .lent = lent,
                  .peer = peer,
@@ -305,10 +330,13 @@ void Lowering::add_send(int peer, const Area& area, std::vector<LoweredOp>& ops)
 void Lowering::add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops) {
   LoweredOp op{.kind = LoweredOp::Kind::receive, .peer = source, .line_ns = costs_.recv(source, rank_)};
   op.gap_ns = costs_.recv_gap(source, rank_);
+  if (!machine_.lines_ns.empty() && machine_.lines_ns[0] > 0.0) {
+    op.row_scale = costs_.message(source, rank_) / machine_.lines_ns[0];
+  }
   op.lent = lends(bytes);
   if (op.lent) {
     op.stream_ns = transfer_ns(source, rank_, bytes, false, combine);
-    op.source_ns = source_ns(source, bytes, false);
+    set_source(source, bytes, false, op.stream_ns, op);
     op.way_ns = costs_.message(rank_, source);
   } else {
     // The lines come through the cache, but the target may not fit it.

@@ -56,8 +56,12 @@ struct LoweredOp {
   double stream_ns = 0.0;    ///< send: lines after the first; receive: lower bound for storing them
   double exchange_ns = 0.0;  ///< receive, if exchanged
   double gap_ns = 0.0;       ///< send: until the next may start; receive: beyond the receive before it
-  double source_ns = 0.0;    ///< read, receive of lent data: how long the cache of the peer is busy
+  double source_ns = 0.0;    ///< read, receive of lent data: how long the cache of the peer is busy; 0: not known
+  double near_ns = 0.0;      ///< the same of the part in the peer's first cache, if that has copied nothing itself
+  double again_ns = 0.0;     ///< of what another rank has read before
+  double bytes = 0.0;        ///< that are read
   Area area{};               ///< of the peer's that is read, or is lent
+  double row_scale = 0.0;    ///< receive: of Machine::recv_row_ns
   double after_ns = 0.0;     ///< subsequent local work
   double least_ns() const;   ///< lower bound, whatever other ranks do
 };
@@ -80,6 +84,11 @@ struct LoweredProgram {
   std::vector<Reader> readers;                          ///< of its stage
   std::vector<Put> puts;
   std::vector<Read> reads;
+  struct Lent {
+    int reader;
+    double bytes;  ///< over all chunks, out of the rank's own result
+  };
+  std::vector<Lent> lent;
   struct Input {
     int owner;
     Area area;
@@ -131,6 +140,7 @@ class Lowering {
   void note_put(const Move& move, double bytes);
   void note_result(const Move& move, bool reads);
   void note_input(int owner, const Area& area, double bytes);
+  void note_lent(int peer, const Area& area, double bytes);
   double of_all_chunks(double bytes) const;
   void add_shared(const Move& move, std::vector<LoweredOp>& ops);
   double put_ns(const Move& move);
@@ -139,7 +149,7 @@ class Lowering {
   void add(const Move& move, std::vector<LoweredOp>& ops);
   void add_work(double ns, std::vector<LoweredOp>& ops) const;
   void add_read(int source, const Area& area, double bytes, bool combine, std::vector<LoweredOp>& ops);
-  double source_ns(int source, double bytes, bool staged) const;
+  void set_source(int source, double bytes, bool staged, double alone_ns, LoweredOp& op) const;
   void add_send(int peer, const Area& area, std::vector<LoweredOp>& ops);
   void add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops);
   double bytes_of(const Area& area) const;

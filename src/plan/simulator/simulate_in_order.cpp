@@ -1,10 +1,19 @@
 // The part of the simulator of schedules for ranks that have a PU each and read out of the same caches.
 //
-// A cache hands out to one reader after the other, in the order in which they begin. So ranks act in the order of their
-// clocks: one reads only when no other rank can still begin before it. Equations: docs/reference/model.md.
+// A cache hands out to all who read out of it at once, to each the same share of what it can. So how long a read takes
+// depends on who else reads meanwhile, and events are taken in the order of time:
+//
+//   turn    a rank runs up to its next read, which begins then, or until it must wait
+//   share   the first of those who read out of a cache is done, and the others go on faster
+//   done    a rank is done with reading what another one had read before
+//
+// Equations: docs/reference/model.md.
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <queue>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -12,27 +21,59 @@
 
 namespace smelt::plan {
 
-class ScheduleSimulator::ClockOrder {
+class ScheduleSimulator::SharedSources {
  public:
-  explicit ClockOrder(ScheduleSimulator& simulator) : simulator_(simulator) {}
+  explicit SharedSources(ScheduleSimulator& simulator)
+      : simulator_(simulator), sources_(simulator.machine_.size()), began_ns_(simulator.ranks_.size(), 0.0) {}
 
   void run() {
     simulator_.awaiting_.assign(simulator_.ranks_.size(), {});
     for (int number = 0; number < static_cast<int>(simulator_.ranks_.size()); ++number) goes_on(number, 0.0);
-    while (!turns_.empty() && !simulator_.too_late_) {
-      const auto [now_ns, number] = turns_.top();
-      turns_.pop();
-      take(now_ns, number);
+    while (!events_.empty() && !simulator_.too_late_) {
+      const Event event = events_.top();
+      events_.pop();
+      switch (event.kind) {
+        case Event::Kind::turn: take(event.at_ns, event.number); break;
+        case Event::Kind::share: share(event.at_ns, event.number, event.version); break;
+        case Event::Kind::done: end_read(event.at_ns, event.number); break;
+      }
     }
   }
 
  private:
-  using Turn = std::pair<double, int>;
+  struct Event {
+    enum class Kind : std::uint8_t { turn, share, done };
+    double at_ns;
+    Kind kind;
+    int number;  ///< of the rank, or of the PU that has the cache
+    std::uint64_t version = 0;
+    bool operator>(const Event& other) const {
+      return std::tie(at_ns, kind, number) > std::tie(other.at_ns, other.kind, other.number);
+    }
+  };
+  struct Read {
+    int number;
+    double left = 1.0;  ///< part
+    double alone_ns, source_ns;
+    std::uint64_t area;
+  };
+  struct Source {
+    std::vector<Read> reads;
+    double since_ns = 0.0;      ///< when `left` was true
+    std::uint64_t version = 0;  ///< of its event
+    double copied_bytes = 0.0;  ///< by the PU itself, into its first cache
+  };
+  /// What some rank has begun to read.
+  struct Known {
+    bool there = false;                               ///< it has read all
+    std::vector<std::pair<int, double>> followers{};  ///< who read it meanwhile, and when they could be done
+  };
 
   Rank& at(int number) { return simulator_.ranks_[static_cast<std::size_t>(number)]; }
-  void goes_on(int number, double ready_ns) { turns_.push({std::max(at(number).clock, ready_ns), number}); }
+  void goes_on(int number, double ready_ns) {
+    events_.push({std::max(at(number).clock, ready_ns), Event::Kind::turn, number});
+  }
 
-  /// Runs the rank up to its next read, or until it must wait.
   void take(double now_ns, int number) {
     Rank& rank = at(number);
     for (bool due = true;;) {
@@ -43,7 +84,9 @@ class ScheduleSimulator::ClockOrder {
       const LoweredOp& op = *rank.at;
       if (op.source_ns > 0.0) {
         const double ready_ns = simulator_.ready_ns(number, rank, op);
-        if (ready_ns != never_ns && (!due || ready_ns > now_ns)) return goes_on(number, ready_ns);
+        if (ready_ns != never_ns) {
+          return due && ready_ns <= now_ns ? begin_read(now_ns, number, op) : goes_on(number, ready_ns);
+        }
       }
       if (!simulator_.perform(number, rank, op)) {
         const int awaited = rank.awaited < 0 ? number : rank.awaited;
@@ -51,16 +94,98 @@ class ScheduleSimulator::ClockOrder {
         return;
       }
       due = false;
-      simulator_.finish_operation(number, rank, [&](int other, double ready_ns) { goes_on(other, ready_ns); });
-      if (rank.clock + rank.least_after_ns > simulator_.most_ns_ * rounding) simulator_.too_late_ = true;
-      if (simulator_.too_late_) return;
+      if (!finish(number, rank)) return;
     }
   }
 
+  /// False: it takes too long.
+  bool finish(int number, Rank& rank) {
+    simulator_.finish_operation(number, rank, [&](int other, double ready_ns) { goes_on(other, ready_ns); });
+    if (rank.clock + rank.least_after_ns > simulator_.most_ns_ * rounding) simulator_.too_late_ = true;
+    return !simulator_.too_late_;
+  }
+
+  void begin_read(double now_ns, int number, const LoweredOp& op) {
+    began_ns_[static_cast<std::size_t>(number)] = now_ns;
+    const Rank& rank = at(number);
+    const bool lent = op.kind == LoweredOp::Kind::receive;
+    const Area area = lent ? simulator_.queues_.next(op.peer, number)->area : op.area;
+    const std::uint64_t key = area_key(op.peer, area, rank.chunks_before + rank.chunk);
+    const auto [place, first] = known_.try_emplace(key);
+    Known& known = place->second;
+    if (!first && known.there) {
+      events_.push({now_ns + op.again_ns, Event::Kind::done, number});
+    } else if (!first) {
+      known.followers.push_back({number, now_ns + op.again_ns});
+    } else {
+      const auto pu = simulator_.lowering_.pu(op.peer);
+      const double kept =
+          1.0 - 2.0 * sources_[pu].copied_bytes / std::max(1.0, simulator_.machine_.near_bytes.value_or(0.0));
+      advance(sources_[pu], now_ns);
+      sources_[pu].reads.push_back({.number = number,
+                                    .alone_ns = lent ? op.stream_ns : op.line_ns,
+                                    .source_ns = std::max(op.source_ns, std::max(0.0, kept) * op.near_ns),
+                                    .area = key});
+      expect(pu);
+    }
+  }
+
+  /// The share of a read that is done per nanosecond.
+  static double rate(const Source& source, const Read& read) {
+    const double busy_ns = static_cast<double>(source.reads.size()) * read.source_ns;
+    return 1.0 / std::max({read.alone_ns, busy_ns, 1e-9});
+  }
+
+  static void advance(Source& source, double now_ns) {
+    for (Read& read : source.reads) read.left -= (now_ns - source.since_ns) * rate(source, read);
+    source.since_ns = now_ns;
+  }
+
+  /// Sets the event at which the first read out of a cache is done.
+  void expect(std::size_t pu) {
+    Source& source = sources_[pu];
+    ++source.version;
+    if (source.reads.empty()) return;
+    double next_ns = std::numeric_limits<double>::infinity();
+    for (const Read& read : source.reads) next_ns = std::min(next_ns, std::max(0.0, read.left) / rate(source, read));
+    events_.push({source.since_ns + next_ns, Event::Kind::share, static_cast<int>(pu), source.version});
+  }
+
+  void share(double now_ns, int pu, std::uint64_t version) {
+    constexpr double nothing = 1e-9;
+    Source& source = sources_[static_cast<std::size_t>(pu)];
+    if (version != source.version) return;
+    advance(source, now_ns);
+    const auto rest = std::stable_partition(source.reads.begin(), source.reads.end(),
+                                            [](const Read& read) { return read.left > nothing; });
+    const std::vector<Read> over(rest, source.reads.end());
+    source.reads.erase(rest, source.reads.end());
+    expect(static_cast<std::size_t>(pu));
+    for (const Read& read : over) {
+      Known& known = known_[read.area];
+      known.there = true;
+      for (const auto& [number, least_ns] : std::exchange(known.followers, {})) {
+        events_.push({std::max(now_ns, least_ns), Event::Kind::done, number});
+      }
+      end_read(now_ns, read.number);
+    }
+  }
+
+  void end_read(double now_ns, int number) {
+    Rank& rank = at(number);
+    const LoweredOp& op = *rank.at;
+    sources_[simulator_.lowering_.pu(number)].copied_bytes += op.bytes;
+    simulator_.perform(number, rank, op, now_ns - began_ns_[static_cast<std::size_t>(number)]);
+    if (finish(number, rank)) goes_on(number, 0.0);
+  }
+
   ScheduleSimulator& simulator_;
-  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
+  std::vector<Source> sources_;                       ///< by PU
+  std::vector<double> began_ns_;                      ///< by rank: its read
+  std::unordered_map<std::uint64_t, Known> known_{};  ///< by area_key()
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_{};
 };
 
-void ScheduleSimulator::advance_in_order() { ClockOrder(*this).run(); }
+void ScheduleSimulator::advance_in_order() { SharedSources(*this).run(); }
 
 }  // namespace smelt::plan

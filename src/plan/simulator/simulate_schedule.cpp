@@ -83,7 +83,6 @@ bool ScheduleSimulator::prepare(const ScheduleRequest& request, std::size_t byte
     pu_body_ns_[lowering_.pu(static_cast<int>(self))] += rank.program.body_ns;
   }
   for (std::size_t self = 0; self < ranks_.size(); ++self) add_cache_misses(static_cast<int>(self));
-  shares_sources_ = machine_.source_ns_per_kib.has_value() && ranks_.size() > 2;
   all_chunks_ = ranks_.front().program.chunks;
   tail_chunks_ = ranks_.front().program.tail_chunks;
   return true;
@@ -95,14 +94,18 @@ void ScheduleSimulator::add_cache_misses(int self) {
   for (const auto& put : program.puts) {
     ranks_[static_cast<std::size_t>(put.owner)].fetch_ns += lowering_.fetch_ns(self, put.owner, put.bytes);
   }
-  for (const auto& read : program.reads) {
-    Rank& owner = ranks_[static_cast<std::size_t>(read.owner)];
-    const double both = std::min(read.bytes, owner.program.written_bytes);
-    // Combined parts are what others fetch first.
-    const double combined = std::min(both, owner.program.combined_bytes);
-    owner.rewrite_ns = std::max(owner.rewrite_ns, lowering_.rewrite_ns(self, read.owner, both - combined) +
-                                                      lowering_.combine_rewrite_ns(self, read.owner, combined));
-  }
+  for (const auto& read : program.reads) add_rewrite(read.owner, self, read.bytes);
+  for (const auto& lent : program.lent) add_rewrite(self, lent.reader, lent.bytes);
+}
+
+/// What it costs the owner of a result to write what the reader has read of it in the call before.
+void ScheduleSimulator::add_rewrite(int owner, int reader, double bytes) {
+  Rank& rank = ranks_[static_cast<std::size_t>(owner)];
+  const double both = std::min(bytes, rank.program.written_bytes);
+  // Combined parts are what others fetch first.
+  const double combined = std::min(both, rank.program.combined_bytes);
+  rank.rewrite_ns = std::max(rank.rewrite_ns, lowering_.rewrite_ns(reader, owner, both - combined) +
+                                                  lowering_.combine_rewrite_ns(reader, owner, combined));
 }
 
 double ScheduleSimulator::inputs_ns(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
@@ -137,8 +140,6 @@ void ScheduleSimulator::restart(std::size_t chunks) {
       begin_call(rank);
     }
   }
-  source_busy_ns_.assign(machine_.size(), 0.0);
-  areas_.clear();
   queues_.clear(ranks_.size());
   too_late_ = false;
 }
@@ -198,7 +199,7 @@ Result<void> ScheduleSimulator::work(std::size_t chunks) {
   if (lowering_.crowded()) {
     take_turns();
   } else {
-    shares_sources_ ? advance_in_order() : advance_all();
+    machine_.source_ns_per_kib&& ranks_.size() > 2 ? advance_in_order() : advance_all();
   }
   if (too_late_) return {};
   const auto stuck = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.part != Part::over; });
@@ -293,14 +294,15 @@ double ScheduleSimulator::ready_ns(int number, Rank& rank, const LoweredOp& op) 
 }
 
 /// Runs one operation; false if it must wait.
-bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
+/// `read_ns`: how long a read takes, if that is known; else as long as alone.
+bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op, double read_ns) {
   const double ready = ready_ns(number, rank, op);
   if (ready == never_ns || (lowering_.crowded() && ready > rank.clock)) return false;
   switch (op.kind) {
     case LoweredOp::Kind::work: break;
-    case LoweredOp::Kind::read: rank.clock = std::max(rank.clock + op.line_ns, handed_out_ns(rank, op, op.area)); break;
+    case LoweredOp::Kind::read: rank.clock += read_ns < 0.0 ? op.line_ns : read_ns; break;
     case LoweredOp::Kind::send: send(number, rank, op); break;
-    case LoweredOp::Kind::receive: receive(number, rank, op); break;
+    case LoweredOp::Kind::receive: receive(number, rank, op, read_ns); break;
     case LoweredOp::Kind::post: {
       rank.clock += op.line_ns;
       const std::size_t posted = rank.tick_index(rank.chunks_before + rank.chunk, op.tick) + 1;
@@ -320,15 +322,6 @@ std::uint64_t ScheduleSimulator::area_key(int owner, const Area& area, std::size
   return part(owner, 0) | part(area.first, 15) | part(area.count, 30) | part(area.buffer, 45) | part(chunk, 48);
 }
 
-/// When the cache of the peer has handed out what the rank now begins to read: to one reader after the other. What
-/// another rank has read before is in the last-level cache as well.
-double ScheduleSimulator::handed_out_ns(const Rank& rank, const LoweredOp& op, const Area& area) {
-  if (op.source_ns == 0.0 || !shares_sources_) return rank.clock;
-  if (!areas_.insert(area_key(op.peer, area, rank.chunks_before + rank.chunk)).second) return rank.clock;
-  double& busy_until_ns = source_busy_ns_[lowering_.pu(op.peer)];
-  return busy_until_ns = std::max(busy_until_ns, rank.clock) + op.source_ns;
-}
-
 void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
   const double start = std::max(rank.clock, rank.next_send_ns);
   if (op.exchanged) rank.exchange_start_ns = start;
@@ -340,13 +333,26 @@ void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
   if (op.lent) ++rank.lent;
 }
 
-void ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
+/// A receiver that has waited begins to look for the next messages only then, and waits for their lines once more.
+void ScheduleSimulator::take_first_line(Rank& rank, const LoweredOp& op, double first_line_ns) const {
+  const auto& row = machine_.recv_row_ns;
+  double least_ns = rank.clock;
+  if (rank.receiving) {
+    const bool early = rank.in_row < row.size() && op.row_scale > 0.0;
+    least_ns += early ? std::max(op.gap_ns, row[rank.in_row] * op.row_scale) : op.gap_ns;
+    rank.in_row = first_line_ns + op.line_ns > least_ns ? 1 : rank.in_row + 1;
+  } else {
+    rank.in_row = first_line_ns > rank.clock ? 1 : row.size();
+    least_ns += op.line_ns;
+  }
+  rank.clock = std::max(least_ns, first_line_ns + op.line_ns);
+}
+
+void ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op, double read_ns) {
   const MessageQueues::InFlightMessage message = queues_.take(op.peer, number);
-  rank.clock = rank.receiving ? std::max(rank.clock + op.gap_ns, message.first_line_ns + op.line_ns)
-                              : std::max(rank.clock, message.first_line_ns) + op.line_ns;
+  take_first_line(rank, op, message.first_line_ns);
   rank.receiving = true;
-  const double out_ns = handed_out_ns(rank, op, message.area);
-  rank.clock = std::max(rank.clock + std::max(message.stream_ns, op.stream_ns), out_ns);
+  rank.clock += std::max(message.stream_ns, read_ns < 0.0 ? op.stream_ns : read_ns);
   if (op.lent) {
     Rank& sender = ranks_[static_cast<std::size_t>(op.peer)];
     --sender.lent;

@@ -109,6 +109,7 @@ class ScheduleSimulator {
     double exchange_start_ns = 0.0;
     double next_send_ns = 0.0;  ///< when the next send may start
     bool receiving = false;     ///< the last message operation was a receive
+    std::size_t in_row = 0;     ///< receives since the rank had to wait
     double returned_ns = 0.0;   ///< when the last lent buffer that was received has been read
     int lent = 0;               ///< messages that have not been received
     std::vector<double> ticks;  ///< when each was posted, by chunk
@@ -132,6 +133,7 @@ class ScheduleSimulator {
   };
 
   void add_cache_misses(int self);
+  void add_rewrite(int owner, int reader, double bytes);
   bool prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                std::span<const double> start_ns);
   void restart(std::size_t chunks);
@@ -143,14 +145,13 @@ class ScheduleSimulator {
   void take_turns();
   void take_step(int number, Rank& rank);
   void wait(int number, Rank& rank);
-  class ClockOrder;
+  class SharedSources;
   void advance_in_order();
   template <class BecomesReady>
   void finish_operation(int number, Rank& rank, BecomesReady becomes_ready);
   template <class BecomesReady>
   void look_again(std::vector<int>& waiting, BecomesReady becomes_ready);
   static std::uint64_t area_key(int owner, const Area& area, std::size_t chunk);
-  double handed_out_ns(const Rank& rank, const LoweredOp& op, const Area& area);
   bool next_call(Rank& rank);
   void enter_barrier(int number, Rank& rank);
   double passed_ns(int number, const Rank& rank) const;
@@ -158,9 +159,10 @@ class ScheduleSimulator {
   bool next_part(Rank& rank);
   double ready_ns(int number, Rank& rank, const LoweredOp& op) const;
   double stage_ready_ns(Rank& rank) const;
-  bool perform(int number, Rank& rank, const LoweredOp& op);
+  bool perform(int number, Rank& rank, const LoweredOp& op, double read_ns = -1.0);
   void send(int number, Rank& rank, const LoweredOp& op);
-  void receive(int number, Rank& rank, const LoweredOp& op);
+  void take_first_line(Rank& rank, const LoweredOp& op, double first_line_ns) const;
+  void receive(int number, Rank& rank, const LoweredOp& op, double read_ns);
 
   const Machine& machine_;
   const Group& group_;
@@ -172,9 +174,7 @@ class ScheduleSimulator {
   RunQueues run_queues_;                       ///< if ranks share PUs
   std::vector<std::vector<int>> awaiting_;     ///< by rank: those that wait for something it has not done
   std::vector<double> pu_body_ns_;             ///< per PU: lower bound for the work of its ranks in a chunk
-  std::vector<double> source_busy_ns_;         ///< per PU: until when its cache hands out what has been asked for
   std::unordered_set<std::uint64_t> areas_{};  ///< by area_key(): those that some rank has read
-  bool shares_sources_ = false;                ///< some ranks read out of the caches of others, which takes them time
   std::size_t chunks_ = 1, all_chunks_ = 1, tail_chunks_ = 0;
   std::size_t calls_ = 1;
   bool barriers_ = false;          ///< after each call
