@@ -62,7 +62,8 @@ Lowering::Lowering(const Machine& machine, const Group& group, const Reach& reac
 void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
   request_ = &request;
   operation_ = operation_of(request);
-  copiers_ = copiers_of(operation_, pus_);
+  const std::string& name = request.recipe.algorithm;
+  copiers_ = copiers_of(operation_, pus_, name == "gather_flat" || name == "gather_linear" || name == "reduce_flat");
   rank_blocks_ = has_rank_blocks(operation_);
   length_ = bytes / element_bytes;
   element_bytes_ = element_bytes;

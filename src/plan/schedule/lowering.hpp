@@ -32,8 +32,9 @@ inline double known_switch_ns(const Machine& machine, bool processes) {
 }
 
 /// How many of the PUs that have ranks copy from others at the same time. Where data goes one way, one of them only
-/// gives or starts alone.
-inline int copiers_of(Operation operation, int pus) {
+/// gives or starts alone. `root_copies`: the root copies, one from the other.
+inline int copiers_of(Operation operation, int pus, bool root_copies = false) {
+  if (root_copies) return 1;
   switch (operation) {
     case Operation::scatter:
     case Operation::gather:

@@ -1,7 +1,8 @@
 // The part of the simulator of schedules for ranks that have a PU each and read out of the same caches.
 //
-// A cache hands out to all who read out of it at once, to each the same share of what it can. So how long a read takes
-// depends on who else reads meanwhile, and events are taken in the order of time:
+// A cache hands out to all who read out of it at once, to each the same share of what it can. Of a short read all lines
+// are asked for at once, and the cache hands them out before those of reads that begin later. So how long a read takes
+// depends on who else reads, and events are taken in the order of time:
 //
 //   turn    a rank runs up to its next read, which begins then, or until it must wait
 //   share   the first of those who read out of a cache is done, and the others go on faster
@@ -20,6 +21,12 @@
 #include "plan/simulator/simulate_schedule.hpp"
 
 namespace smelt::plan {
+namespace {
+
+/// Lines that a core asks for at once, in bytes: 48 of them, as many as the L2 caches of server cores may wait for.
+constexpr double asked_at_once_bytes = 48 * 64;
+
+}  // namespace
 
 class ScheduleSimulator::SharedSources {
  public:
@@ -60,6 +67,7 @@ class ScheduleSimulator::SharedSources {
   struct Source {
     std::vector<Read> reads;
     double since_ns = 0.0;      ///< when `left` was true
+    double busy_ns = 0.0;       ///< until when it hands out to short reads
     std::uint64_t version = 0;  ///< of its event
     double copied_bytes = 0.0;  ///< by the PU itself, into its first cache
   };
@@ -118,15 +126,19 @@ class ScheduleSimulator::SharedSources {
     } else if (!first) {
       known.followers.push_back({number, now_ns + op.again_ns});
     } else {
-      const auto pu = simulator_.lowering_.pu(op.peer);
-      const double kept =
-          1.0 - 2.0 * sources_[pu].copied_bytes / std::max(1.0, simulator_.machine_.near_bytes.value_or(0.0));
-      advance(sources_[pu], now_ns);
-      sources_[pu].reads.push_back({.number = number,
-                                    .alone_ns = lent ? op.stream_ns : op.line_ns,
-                                    .source_ns = std::max(op.source_ns, std::max(0.0, kept) * op.near_ns),
-                                    .area = key});
-      expect(pu);
+      Source& source = sources_[simulator_.lowering_.pu(op.peer)];
+      const double kept = 1.0 - 2.0 * source.copied_bytes / std::max(1.0, simulator_.machine_.near_bytes.value_or(0.0));
+      const double alone_ns = lent ? op.stream_ns : op.line_ns;
+      const double source_ns = std::max(op.source_ns, std::max(0.0, kept) * op.near_ns);
+      if (op.bytes <= asked_at_once_bytes) {
+        known.there = true;
+        source.busy_ns = std::max(source.busy_ns, now_ns) + source_ns;
+        events_.push({std::max(now_ns + alone_ns, source.busy_ns), Event::Kind::done, number});
+        return;
+      }
+      advance(source, now_ns);
+      source.reads.push_back({.number = number, .alone_ns = alone_ns, .source_ns = source_ns, .area = key});
+      expect(simulator_.lowering_.pu(op.peer));
     }
   }
 
