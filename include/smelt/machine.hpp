@@ -177,6 +177,9 @@ struct Machine {
   /// The same of what lies in the PU's first cache; absent: as source_ns_per_kib.
   std::optional<double> near_source_ns_per_kib;
   std::optional<double> near_bytes;  ///< size of that cache
+  /// How long each KiB that processes read out of the same memory of another one at once keeps its pages busy, for each
+  /// of them, because the kernel counts who uses a page; absent: not at all.
+  std::optional<double> process_pages_ns_per_kib;
   /// What it costs more, per KiB, to store a word into each line of data that another PU has read meanwhile; absent: 0.
   std::optional<double> change_ns_per_kib;
   /// What each PU adds until all have counted themselves on one line, at once; absent: a message.

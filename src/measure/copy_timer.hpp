@@ -90,6 +90,11 @@ class MemoryTimer : public CopyTimer {
   Result<std::vector<double>> time_source(int source, std::span<const int> readers, std::size_t size_bytes, int count,
                                           double deadline_s);
 
+  /// Nanoseconds until all `readers`, PUs other than `writer`, have copied the same `size_bytes`, all at once, out of a
+  /// forked process on PU `writer` that has just written them. Errors as of time_process_copies().
+  Result<std::vector<double>> time_process_source(int writer, std::span<const int> readers, std::size_t size_bytes,
+                                                  int count, double deadline_s);
+
   /// Nanoseconds of a barrier of `pus` in which each counts itself on one line, and all wait for another line: a sample
   /// of each of `count` rows.
   Result<std::vector<double>> time_counted_barriers(std::span<const int> pus, int count, double deadline_s);

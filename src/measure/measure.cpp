@@ -53,6 +53,17 @@ constexpr double copies_fraction = 0.9;   ///< reported progress once messages a
 constexpr double copies_share = 0.6;      ///< of the time after the messages; the rest is for what else is shared
 constexpr double memory_fraction = 0.95;  ///< the same once copies are done, too
 
+/// Adds what processes cost each other that read the same pages of another one. Adds nothing if the kernel refuses.
+void measure_shared_pages(Machine& machine, measure::MemoryTimer& timer, std::span<const int> readers,
+                          double deadline_s) {
+  constexpr int count = 31;
+  const auto bytes = static_cast<std::size_t>(4 * machine.copy->chunk_bytes);
+  auto read = timer.time_process_source(0, readers, bytes, count, deadline_s);
+  if (!read) return;
+  const double all_kib = static_cast<double>(readers.size() * bytes) / 1024;
+  machine.process_pages_ns_per_kib = measure::median(*std::move(read)) / all_kib;
+}
+
 /// Adds what many PUs cost each other that use the same cache or the same line at once. Adds nothing if time is short.
 void measure_crowd(Machine& machine, measure::MemoryTimer& timer, double deadline_s) {
   constexpr int count = 101;
@@ -74,6 +85,7 @@ void measure_crowd(Machine& machine, measure::MemoryTimer& timer, double deadlin
   machine.source_ns_per_kib = ns_per_kib(readers, part_bytes);
   machine.near_source_ns_per_kib = ns_per_kib(near_readers, near_part_bytes);
   if (machine.near_source_ns_per_kib) machine.near_bytes = near_bytes;
+  measure_shared_pages(machine, timer, readers, deadline_s);
   auto counted = timer.time_counted_barriers(pus, count, deadline_s);
   if (!counted) return;
   double message_ns = 0.0;

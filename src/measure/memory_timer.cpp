@@ -294,6 +294,19 @@ Result<std::vector<double>> MemoryTimer::time_changes(int writer, int reader, st
   return time_rewritten(writer, reader, size_bytes, count, deadline_s, change);
 }
 
+namespace {
+
+/// The longest of each round, of the times of each reader.
+std::vector<double> slowest_of(const std::vector<std::vector<double>>& times) {
+  std::vector<double> slowest = times.front();
+  for (const auto& one : times) {
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], one[i]);
+  }
+  return slowest;
+}
+
+}  // namespace
+
 Result<std::vector<double>> MemoryTimer::time_source(int source, std::span<const int> readers, std::size_t size_bytes,
                                                      int count, double deadline_s) {
   std::vector<int> pus = {source};
@@ -316,11 +329,7 @@ Result<std::vector<double>> MemoryTimer::time_source(int source, std::span<const
     return true;
   };
   if (auto done = run_team(pus, readers.size() * size_bytes, deadline_s, body); !done) return done.error();
-  std::vector<double> slowest(static_cast<std::size_t>(count), 0.0);
-  for (const auto& one : samples) {
-    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], one[i]);
-  }
-  return slowest;
+  return slowest_of(samples);
 }
 
 Result<std::vector<double>> MemoryTimer::time_counted_barriers(std::span<const int> pus, int count, double deadline_s) {
@@ -429,6 +438,40 @@ Result<std::vector<double>> MemoryTimer::time_process_copies(int writer, int rea
     if (i >= 0 && static_cast<std::size_t>(copied) == size_bytes) samples.push_back(took_ns);
   }
   return samples;
+}
+
+Result<std::vector<double>> MemoryTimer::time_process_source(int writer, std::span<const int> readers,
+                                                             std::size_t size_bytes, int count, double deadline_s) {
+  auto shared = Segment::anonymous(sizeof(TurnCounter));
+  if (!shared) return shared.error();
+  auto& turns = *new (shared->data()) TurnCounter;
+  buffers_.clear();  // otherwise a fork would make all of their pages copy-on-write
+  const Pages source = new_pages(size_bytes);
+  WritingChild child(turns, source.get(), size_bytes, os_index(writer));
+  if (child.pid() < 0) return make_error(Status::io_error, "cannot fork to measure with: {}", std::strerror(errno));
+  StopFlag stop(deadline_s);
+  std::vector<std::vector<double>> samples(readers.size());
+  std::atomic<int> refused{0};  // errno
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    const iovec to{buffers_.at(readers[t]).target.get(), size_bytes}, from{source.get(), size_bytes};
+    const double clock_ns = clock_overhead_ns();
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
+      if (t == 0 && !child.write(stop)) return false;
+      if (!team.together()) return false;
+      const double took_ns = timed_ns(clock_ns, [&] {
+        if (process_vm_readv(child.pid(), &to, 1, &from, 1, 0) < 0) refused.store(errno, std::memory_order_relaxed);
+      });
+      if (i >= 0) samples[t].push_back(took_ns);
+      if (!team.together()) return false;
+    }
+    return true;
+  };
+  if (auto done = run_team(readers, size_bytes, deadline_s, body); !done) return done.error();
+  if (const int code = refused.load(std::memory_order_relaxed); code != 0) {
+    const auto status = code == ENOSYS ? Status::not_supported : Status::permission_denied;
+    return make_error(status, "process_vm_readv: {}", std::strerror(code));
+  }
+  return slowest_of(samples);
 }
 
 }  // namespace smelt::measure

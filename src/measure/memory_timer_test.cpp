@@ -98,6 +98,20 @@ TEST_F(MemoryTimerTest, ManyPusUseOneCacheAndOneLine) {
   EXPECT_EQ(timer.time_source(0, std::span(pus).subspan(1), 4096, 5, monotonic_s()).error().status, Status::timed_out);
 }
 
+TEST_F(MemoryTimerTest, ReadersOfTheSamePagesOfAnotherProcess) {
+  MemoryTimer timer(machine_);
+  const int readers[] = {last_};
+  const auto samples = timer.time_process_source(0, readers, 1 << 16, 5, soon());
+  if (samples) {
+    EXPECT_THAT(*samples, AllOf(SizeIs(5), Each(testing::Gt(0.0))));
+  } else {
+    EXPECT_THAT(samples.error().status, testing::AnyOf(Status::permission_denied, Status::not_supported));
+  }
+  EXPECT_EQ(timer.time_process_source(0, readers, 4096, 5, monotonic_s()).error().status, Status::timed_out);
+  EXPECT_EQ(waitpid(-1, nullptr, __WALL | WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD) << "a child was left";
+}
+
 std::atomic<int> child_signals{0};
 
 TEST_F(MemoryTimerTest, ProcessCopiesLeaveNoTrace) {

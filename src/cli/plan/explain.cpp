@@ -223,6 +223,8 @@ void find_effects(const Machine& machine, Explanation& found) {
          if (m.copy) m.copy->cached_contention = m.copy->shared_contention = m.copy->memory_contention = {1.0};
        }},
       {"sources", "a cache hands out to all who read out of it", [](Machine& m) { m.source_ns_per_kib.reset(); }},
+      {"pages", "processes that read the same pages of another one wait for each other",
+       [](Machine& m) { m.process_pages_ns_per_kib.reset(); }},
       {"switches", "ranks that share a PU take turns", [](Machine& m) { m.switch_ns = m.process_switch_ns = 0.0; }},
   };
   for (const Term& term : terms) {

@@ -223,6 +223,7 @@ const std::vector<CostField>& cost_fields() {
                                                 {"source_ns_per_kib", &Machine::source_ns_per_kib},
                                                 {"near_source_ns_per_kib", &Machine::near_source_ns_per_kib},
                                                 {"near_bytes", &Machine::near_bytes},
+                                                {"process_pages_ns_per_kib", &Machine::process_pages_ns_per_kib},
                                                 {"change_ns_per_kib", &Machine::change_ns_per_kib},
                                                 {"counter_ns", &Machine::counter_ns}};
   return fields;

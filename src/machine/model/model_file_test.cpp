@@ -46,6 +46,7 @@ Machine full_machine() {
   machine.rewrite_share = 0.3;
   machine.combine_rewrite_share = 2.5;
   machine.source_ns_per_kib = 44.5;
+  machine.process_pages_ns_per_kib = 101.5;
   machine.change_ns_per_kib = 0.0;
   machine.near_source_ns_per_kib = 130.5;
   machine.near_bytes = 49152.0;
@@ -690,6 +691,7 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
       {"rewrite_share", [&](Machine& m) { m.rewrite_share = nan; }},
       {"combine_rewrite_share", [](Machine& m) { m.combine_rewrite_share = -1; }},
       {"source_ns_per_kib", [&](Machine& m) { m.source_ns_per_kib = nan; }},
+      {"process_pages_ns_per_kib", [](Machine& m) { m.process_pages_ns_per_kib = -1; }},
       {"change_ns_per_kib", [](Machine& m) { m.change_ns_per_kib = -1; }},
       {"counter_ns", [](Machine& m) { m.counter_ns = -1; }},
       {"near_source_ns_per_kib", [](Machine& m) { m.near_source_ns_per_kib = -1; }},

@@ -40,7 +40,7 @@ double LoweredOp::least_ns() const {
       // An exchange starts a new interval.
       return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
     case Kind::receive:
-      return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + (source_ns > 0.0 ? again_ns : stream_ns)) +
+      return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + (shares_source() ? again_ns : stream_ns)) +
              after_ns;
     case Kind::read: return again_ns + after_ns;
     case Kind::post:
@@ -294,15 +294,19 @@ void Lowering::add_read(int source, const Area& area, double bytes, bool combine
   LoweredOp op{.kind = LoweredOp::Kind::read, .peer = source, .area = area};
   op.line_ns = transfer_ns(source, rank_, bytes, staged, combine);
   set_source(source, bytes, staged, op.line_ns, op);
-  op.source_ns > 0.0 ? ops.push_back(op) : add_work(op.line_ns, ops);
+  op.shares_source() ? ops.push_back(op) : add_work(op.line_ns, ops);
 }
 
 /// What a read costs the PU that has the data. What lies in its first cache is handed out more slowly.
 void Lowering::set_source(int source, double bytes, bool staged, double alone_ns, LoweredOp& op) const {
   const auto from = pu(source), to = pu(rank_);
-  if (!machine_.source_ns_per_kib || !machine_.copy || crowded_ || ranks() < 3 || from == to) return;
-  if (reach_.at_rest && !staged) return;
+  if (!machine_.copy || crowded_ || ranks() < 3 || from == to) return;
   op.bytes = bytes;
+  if (reach_.processes && request_->recipe.access == Access::direct && !staged) {
+    op.pages_ns = machine_.process_pages_ns_per_kib.value_or(0.0) * bytes / 1024.0;
+    op.again_ns = alone_ns;
+  }
+  if (!machine_.source_ns_per_kib || (reach_.at_rest && !staged)) return;
   op.source_ns = *machine_.source_ns_per_kib * left_in_cache() * bytes / 1024.0;
   const double near_share =
       std::min(1.0, machine_.near_bytes.value_or(0.0) / std::max(bytes, staged ? bytes : whole_bytes_));

@@ -59,12 +59,14 @@ struct LoweredOp {
   double gap_ns = 0.0;       ///< send: until the next may start; receive: beyond the receive before it
   double source_ns = 0.0;    ///< read, receive of lent data: how long the cache of the peer is busy; 0: not known
   double near_ns = 0.0;      ///< the same of the part in the peer's first cache, if that has copied nothing itself
+  double pages_ns = 0.0;     ///< of a read by the kernel: how long the pages are busy, for each of their readers
   double again_ns = 0.0;     ///< of what another rank has read before
   double bytes = 0.0;        ///< that are read
   Area area{};               ///< of the peer's that is read, or is lent
   double row_scale = 0.0;    ///< receive: of Machine::recv_row_ns
   double after_ns = 0.0;     ///< subsequent local work
   double least_ns() const;   ///< lower bound, whatever other ranks do
+  bool shares_source() const { return source_ns > 0.0 || pages_ns > 0.0; }
 };
 
 /// The operations of one rank.

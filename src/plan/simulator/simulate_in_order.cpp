@@ -2,7 +2,8 @@
 //
 // A cache hands out to all who read out of it at once, to each the same share of what it can. Of a short read all lines
 // are asked for at once, and the cache hands them out before those of reads that begin later. So how long a read takes
-// depends on who else reads, and events are taken in the order of time:
+// depends on who else reads. The kernel, which copies out of other processes, lets one reader after the other use a
+// page. Events are taken in the order of time:
 //
 //   turn    a rank runs up to its next read, which begins then, or until it must wait
 //   share   the first of those who read out of a cache is done, and the others go on faster
@@ -61,15 +62,16 @@ class ScheduleSimulator::SharedSources {
   struct Read {
     int number;
     double left = 1.0;  ///< part
-    double alone_ns, source_ns;
+    double alone_ns, source_ns, pages_ns;
     std::uint64_t area;
   };
   struct Source {
     std::vector<Read> reads;
-    double since_ns = 0.0;      ///< when `left` was true
-    double busy_ns = 0.0;       ///< until when it hands out to short reads
-    std::uint64_t version = 0;  ///< of its event
-    double copied_bytes = 0.0;  ///< by the PU itself, into its first cache
+    std::unordered_map<std::uint64_t, int> readers{};  ///< of the same area
+    double since_ns = 0.0;                             ///< when `left` was true
+    double busy_ns = 0.0;                              ///< until when it hands out to short reads
+    std::uint64_t version = 0;                         ///< of its event
+    double copied_bytes = 0.0;                         ///< by the PU itself, into its first cache
   };
   /// What some rank has begun to read.
   struct Known {
@@ -90,7 +92,7 @@ class ScheduleSimulator::SharedSources {
         continue;
       }
       const LoweredOp& op = *rank.at;
-      if (op.source_ns > 0.0) {
+      if (op.shares_source()) {
         const double ready_ns = simulator_.ready_ns(number, rank, op);
         if (ready_ns != never_ns) {
           return due && ready_ns <= now_ns ? begin_read(now_ns, number, op) : goes_on(number, ready_ns);
@@ -119,6 +121,8 @@ class ScheduleSimulator::SharedSources {
     const bool lent = op.kind == LoweredOp::Kind::receive;
     const Area area = lent ? simulator_.queues_.next(op.peer, number)->area : op.area;
     const std::uint64_t key = area_key(op.peer, area, rank.chunks_before + rank.chunk);
+    const double alone_ns = lent ? op.stream_ns : op.line_ns;
+    if (op.pages_ns > 0.0) return join(now_ns, op.peer, {number, 1.0, alone_ns, op.source_ns, op.pages_ns, key});
     const auto [place, first] = known_.try_emplace(key);
     Known& known = place->second;
     if (!first && known.there) {
@@ -128,7 +132,6 @@ class ScheduleSimulator::SharedSources {
     } else {
       Source& source = sources_[simulator_.lowering_.pu(op.peer)];
       const double kept = 1.0 - 2.0 * source.copied_bytes / std::max(1.0, simulator_.machine_.near_bytes.value_or(0.0));
-      const double alone_ns = lent ? op.stream_ns : op.line_ns;
       const double source_ns = std::max(op.source_ns, std::max(0.0, kept) * op.near_ns);
       if (op.bytes <= asked_at_once_bytes) {
         known.there = true;
@@ -136,16 +139,25 @@ class ScheduleSimulator::SharedSources {
         events_.push({std::max(now_ns + alone_ns, source.busy_ns), Event::Kind::done, number});
         return;
       }
-      advance(source, now_ns);
-      source.reads.push_back({.number = number, .alone_ns = alone_ns, .source_ns = source_ns, .area = key});
-      expect(simulator_.lowering_.pu(op.peer));
+      join(now_ns, op.peer, {number, 1.0, alone_ns, source_ns, 0.0, key});
     }
+  }
+
+  /// A read that takes the longer, the more others there are.
+  void join(double now_ns, int owner, const Read& read) {
+    const auto pu = simulator_.lowering_.pu(owner);
+    advance(sources_[pu], now_ns);
+    sources_[pu].reads.push_back(read);
+    ++sources_[pu].readers[read.area];
+    expect(pu);
   }
 
   /// The share of a read that is done per nanosecond.
   static double rate(const Source& source, const Read& read) {
     const double busy_ns = static_cast<double>(source.reads.size()) * read.source_ns;
-    return 1.0 / std::max({read.alone_ns, busy_ns, 1e-9});
+    const int same = source.readers.at(read.area);
+    const double pages_busy_ns = same > 1 ? same * read.pages_ns : 0.0;
+    return 1.0 / std::max({read.alone_ns, busy_ns, pages_busy_ns, 1e-9});
   }
 
   static void advance(Source& source, double now_ns) {
@@ -172,6 +184,7 @@ class ScheduleSimulator::SharedSources {
                                             [](const Read& read) { return read.left > nothing; });
     const std::vector<Read> over(rest, source.reads.end());
     source.reads.erase(rest, source.reads.end());
+    for (const Read& read : over) --source.readers[read.area];
     expect(static_cast<std::size_t>(pu));
     for (const Read& read : over) {
       Known& known = known_[read.area];

@@ -199,7 +199,8 @@ Result<void> ScheduleSimulator::work(std::size_t chunks) {
   if (lowering_.crowded()) {
     take_turns();
   } else {
-    machine_.source_ns_per_kib&& ranks_.size() > 2 ? advance_in_order() : advance_all();
+    const bool shared = machine_.source_ns_per_kib || machine_.process_pages_ns_per_kib;
+    shared&& ranks_.size() > 2 ? advance_in_order() : advance_all();
   }
   if (too_late_) return {};
   const auto stuck = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.part != Part::over; });
