@@ -256,6 +256,7 @@ TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
       EXPECT_NEAR((*measured->send_gap_ns)(i, j), message(i, j) * send_gap / messages, 1e-9);
     }
   }
+  EXPECT_EQ(measured->recv_row_ns, (std::vector<double>{200, 100, 10, 10, 10}));
   EXPECT_EQ(measured->poll_ns, (std::vector<double>{2, 4, 8, 16, 32}));
   EXPECT_EQ(measured->switch_ns, 1500.0);
   EXPECT_EQ(measured->process_switch_ns, 2500.0);

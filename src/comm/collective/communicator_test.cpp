@@ -488,6 +488,20 @@ TEST(Communicator, PredictsLoopsOfCalls) {
   EXPECT_GT(commit->predicted_ns, crowd->predict_loop(Operation::allreduce, 1, false)->predicted_ns);
 }
 
+// Others have read the inputs of the call before, which are dearer to write then.
+TEST(Communicator, PredictsThatLoopsWriteTheirInputs) {
+  Machine machine = test::with_copies(test::uniform_machine(4, 10.0, 20.0));
+  machine.change_ns_per_kib = 10.0;
+  CommunicatorOptions options;
+  options.pin = false;
+  options.profile = "none";
+  options.algorithm = "alltoall_flat+direct";
+  const auto comm = Communicator::create(machine, Group{{0, 1, 2, 3}}, options);
+  ASSERT_TRUE(comm) << comm.error().message;
+  const double once_ns = comm->predict(Operation::alltoall, 4096)->predicted_ns;
+  EXPECT_NEAR(comm->predict_loop(Operation::alltoall, 4096, false)->predicted_ns, once_ns + 3 * 4 * 10.0, 1e-6);
+}
+
 TEST(Communicator, SubsetIsIndependent) {
   auto comm = make_communicator(6);
   const std::vector<int> chosen = {5, 1, 3};
