@@ -86,7 +86,7 @@ class CopyCampaign {
     if (auto done = measure_contention(effort_.cached_bytes, costs_.cached_contention); !done) return done.error();
     if (auto done = measure_contention(effort_.shared_bytes, costs_.shared_contention); !done) return done.error();
     if (auto done = measure_contention(effort_.memory_bytes, costs_.memory_contention); !done) return done.error();
-    for (int k = 1; k < effort_.sweeps; ++k) {
+    for (int k = 1; k < effort_.sweeps && timer_.now_s() < effort_.more_until_s; ++k) {
       // One complete sweep suffices if there is no time for another.
       auto done = sweep(k);
       if (done) done = visit_process();

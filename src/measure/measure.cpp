@@ -138,9 +138,10 @@ void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadl
 Result<void> measure_copies(Machine& machine, const MeasureOptions& options, double deadline_s) {
   if (options.progress) options.progress({"copies", copies_fraction, 0.0});
   measure::MemoryTimer timer(machine);
+  auto effort = measure::copy_effort(machine, options.quick);
   const double now_s = measure::monotonic_s();
-  const double copied_s = now_s + copies_share * std::max(0.0, deadline_s - now_s);
-  auto copy = measure::run_copy_campaign(machine, timer, measure::copy_effort(machine, options.quick), copied_s);
+  effort.more_until_s = now_s + copies_share * std::max(0.0, deadline_s - now_s);
+  auto copy = measure::run_copy_campaign(machine, timer, effort, deadline_s);
   if (!copy && copy.error().status != Status::timed_out) return copy.error();
   if (copy && measure::agrees_with_messages(machine, *copy)) machine.copy = *std::move(copy);
   if (machine.copy && machine.size() > 1) measure_sharing(machine, timer, deadline_s);

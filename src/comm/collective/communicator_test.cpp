@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "machine/test_support.hpp"
+
 namespace smelt {
 namespace {
 
@@ -490,7 +492,7 @@ TEST(Communicator, PredictsLoopsOfCalls) {
 
 // Others have read the inputs of the call before, which are dearer to write then.
 TEST(Communicator, PredictsThatLoopsWriteTheirInputs) {
-  Machine machine = test::with_copies(test::uniform_machine(4, 10.0, 20.0));
+  Machine machine = test::with_copies(imaginary_machine(4));
   machine.change_ns_per_kib = 10.0;
   CommunicatorOptions options;
   options.pin = false;
