@@ -211,6 +211,10 @@ void print_costs(const Machine& machine, bool all) {
                : "") +
           "\n");
   }
+  if (machine.process_pages_ns_per_kib) {
+    print(heading("Pages", "what processes get in all that copy the same memory out of another one") +
+          fmt::format("  {:.1f} GB/s\n", gbs_of(*machine.process_pages_ns_per_kib)));
+  }
   if (machine.counter_ns) {
     print(heading("Counter", "what each PU adds until all have counted themselves on one line") +
           fmt::format("  {:.0f} ns\n", *machine.counter_ns));
