@@ -229,9 +229,10 @@ class Communicator {
   /// call of that size, and a simulation. Errors: the model has no costs.
   Result<RankedRecipe> predict(Operation operation, std::size_t bytes) const;
 
-  /// As predict(), but from call to call of a loop, once it is steady; `barriers`: with a barrier after each call. Only
-  /// ranks that share PUs make a difference: the switches between them then serve several calls, so that a loop takes
-  /// less than its calls alone. Cost: several simulations. Errors: the model has no costs.
+  /// As predict(), but from call to call of a loop, once it is steady; `barriers`: with a barrier after each call. The
+  /// program writes its inputs before each call, and takes longer for lines that others have read in the last one.
+  /// Where ranks share PUs, the switches between them serve several calls, so that a loop takes less than its calls
+  /// alone. Cost: several simulations. Errors: the model has no costs.
   Result<RankedRecipe> predict_loop(Operation operation, std::size_t bytes, bool barriers) const;
 
   /// Starts one pinned thread per rank, runs f in each and waits for all. The calling thread is rank 0; its affinity is

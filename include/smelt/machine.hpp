@@ -172,9 +172,24 @@ struct Machine {
   /// How many times as long as a copy it takes to combine what another PU has written with own data, of 4 KiB,
   /// 64 KiB and cached_bytes; empty: as an addition within the own cache.
   std::vector<double> combine_share;
+  /// How long each KiB keeps a PU's caches busy that hand it out to others, no matter to how many; absent: not at all.
+  std::optional<double> source_ns_per_kib;
+  /// The same of what lies in the PU's first cache; absent: as source_ns_per_kib.
+  std::optional<double> near_source_ns_per_kib;
+  std::optional<double> near_bytes;  ///< size of that cache
+  /// How long each KiB that processes read out of the same memory of another one at once keeps its pages busy, for each
+  /// of them, because the kernel counts who uses a page; absent: not at all.
+  std::optional<double> process_pages_ns_per_kib;
+  /// What it costs more, per KiB, to store a word into each line of data that another PU has read meanwhile; absent: 0.
+  std::optional<double> change_ns_per_kib;
+  /// What each PU adds until all have counted themselves on one line, at once; absent: a message.
+  std::optional<double> counter_ns;
   std::optional<double> process_switch_ns;  ///< as switch_ns, between processes
   std::vector<double> send_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of sends to distinct receivers
   std::vector<double> recv_burst_ns;        ///< [k]: cost of the (k+1)-th of a burst of receives of messages that wait
+  /// [k]: what the (k+1)-th receive adds to a row of messages that come at once while the receiver waits for the first;
+  /// later ones, and empty: recv_gap_ns.
+  std::vector<double> recv_row_ns;
   /// [k]: how much later than a lone reader the last of 2^k has a line that all wait for; empty: every reader but the
   /// first adds recv_ns.
   std::vector<double> fan_out_ns;

@@ -85,6 +85,7 @@ class MeasurementCampaign {
                           "other work");
       }
     }
+    if (auto done = measure_switches(); !done) return done.error();
     fill_in();
     progress_.report("done", 1.0);
     return std::move(machine_);
@@ -110,13 +111,26 @@ class MeasurementCampaign {
     const auto polls = timer_.time_polls(0, burst_channels);
     if (!polls) return polls.error();
     machine_.poll_ns = *polls;
-    const auto soon_s = [&] { return timer_.now_s() + 0.1 * (deadline_s_ - start_s_); };
-    const auto turn = timer_.time_switch(0, soon_s());
-    if (!turn && turn.error().status != Status::timed_out) return turn.error();
-    if (turn) machine_.switch_ns = *turn;
-    const auto process_turn = timer_.time_process_switch(0, soon_s());
-    if (!process_turn && process_turn.error().status != Status::timed_out) return process_turn.error();
-    if (process_turn) machine_.process_switch_ns = *process_turn;
+    return measure_switches();
+  }
+
+  /// Another program that runs on the PU for a while only ever adds to switches. So the least time counts, of several
+  /// moments: this is called before and after the pairs are measured.
+  Result<void> measure_switches() {
+    constexpr int rounds = 4;
+    for (int round = 0; round < rounds; ++round) {
+      const double last_s = timer_.now_s() + 0.02 * (deadline_s_ - start_s_);
+      const auto turn = timer_.time_switch(0, last_s);
+      if (auto kept = keep_least(turn, machine_.switch_ns); !kept) return kept;
+      const auto process_turn = timer_.time_process_switch(0, last_s);
+      if (auto kept = keep_least(process_turn, machine_.process_switch_ns); !kept) return kept;
+    }
+    return {};
+  }
+
+  static Result<void> keep_least(const Result<double>& timed, std::optional<double>& least) {
+    if (!timed && timed.error().status != Status::timed_out) return timed.error();
+    if (timed) least = std::min(*timed, least.value_or(*timed));
     return {};
   }
 
@@ -135,6 +149,9 @@ class MeasurementCampaign {
     if (!receives) return receives.error();
     machine_.recv_burst_ns = std::move(*receives);
     if (threads >= least_row) {
+      auto row = burst([&](double last_s) { return timer_.time_receive_row(0, burst_pus_, last_s); });
+      if (!row) return row.error();
+      machine_.recv_row_ns = std::move(*row);
       auto later = repeat([&](double last_s) { return timer_.time_fan_out(0, burst_pus_, last_s); });
       if (!later) return later.error();
       machine_.fan_out_ns = std::move(*later);

@@ -47,6 +47,7 @@ class ChannelTimer : public PairTimer {
   Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
                                                  double deadline_s) override;
   Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) override;
+  Result<std::vector<double>> time_receive_row(int receiver, std::span<const int> senders, double deadline_s) override;
   Result<std::vector<double>> time_fan_out(int writer, std::span<const int> readers, double deadline_s) override;
   Result<std::vector<double>> time_polls(int receiver, int channels) override;
   Result<double> time_switch(int pu, double deadline_s) override;

@@ -17,7 +17,7 @@ namespace smelt::measure {
 namespace {
 
 constexpr double kib = 1024.0;
-constexpr std::size_t pairs_per_class = 3;
+constexpr std::size_t pairs_per_class = 9;
 constexpr int line_copies = 41;
 constexpr int chunk_copies = 21;
 constexpr int cached_copies = 11;
@@ -86,7 +86,7 @@ class CopyCampaign {
     if (auto done = measure_contention(effort_.cached_bytes, costs_.cached_contention); !done) return done.error();
     if (auto done = measure_contention(effort_.shared_bytes, costs_.shared_contention); !done) return done.error();
     if (auto done = measure_contention(effort_.memory_bytes, costs_.memory_contention); !done) return done.error();
-    for (int k = 1; k < effort_.sweeps; ++k) {
+    for (int k = 1; k < effort_.sweeps && timer_.now_s() < effort_.more_until_s; ++k) {
       // One complete sweep suffices if there is no time for another.
       auto done = sweep(k);
       if (done) done = visit_process();

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 
 #include "measure/copy_timer.hpp"
 #include "smelt/machine.hpp"
@@ -25,6 +26,7 @@ struct CopyEffort {
   std::size_t team_bytes = 0;    ///< most bytes that all PUs together copy at once
   int sweeps = 0;
   int comparisons = 0;  ///< comparisons of a copy among others with a copy alone
+  double more_until_s = std::numeric_limits<double>::infinity();  ///< sweeps after the first begin no later
 };
 
 /// Chooses sizes according to the caches and the memory of this machine.

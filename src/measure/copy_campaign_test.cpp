@@ -141,6 +141,19 @@ TEST(CopyCampaign, CopiesContradictMessagesIfPusHaveMoved) {
   EXPECT_FALSE(agrees_with_messages(machine, copy)) << "one direction is enough";
 }
 
+// What comes after the campaign has time as well.
+TEST(CopyCampaign, SweepsEndWhereOthersShallFollow) {
+  const auto truth = truth_of({.packages = 2, .numa_per_package = 2, .cores = 4});
+  FakeCopyTimer all(truth), one(truth);
+  CopyEffort effort = small_effort;
+  const double start_s = all.now_s(), begun_s = one.now_s();
+  ASSERT_TRUE(run_copy_campaign(unmeasured(truth), all, effort, start_s + 100.0));
+  effort.more_until_s = begun_s;
+  const auto found = run_copy_campaign(unmeasured(truth), one, effort, begun_s + 100.0);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_LT(one.now_s() - begun_s, all.now_s() - start_s);
+}
+
 TEST(CopyCampaign, FindsTheCostsOfEveryPair) {
   const auto truth = truth_of({.packages = 2, .numa_per_package = 2, .cores = 4});
   FakeCopyTimer timer(truth);

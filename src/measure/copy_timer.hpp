@@ -80,6 +80,25 @@ class MemoryTimer : public CopyTimer {
   Result<std::vector<double>> time_combined_rewrites(int writer, int reader, std::size_t size_bytes, int count,
                                                      double deadline_s);
 
+  /// The same as time_rewrites() where both store a word into each line of the buffer, as a program does that changes
+  /// all of it.
+  Result<std::vector<double>> time_changes(int writer, int reader, std::size_t size_bytes, int count,
+                                           double deadline_s);
+
+  /// Nanoseconds until all `readers`, PUs other than `source`, have copied `size_bytes` each, all at once and each its
+  /// own part, of what `source` has just written.
+  Result<std::vector<double>> time_source(int source, std::span<const int> readers, std::size_t size_bytes, int count,
+                                          double deadline_s);
+
+  /// Nanoseconds until all `readers`, PUs other than `writer`, have copied the same `size_bytes`, all at once, out of a
+  /// forked process on PU `writer` that has just written them. Errors as of time_process_copies().
+  Result<std::vector<double>> time_process_source(int writer, std::span<const int> readers, std::size_t size_bytes,
+                                                  int count, double deadline_s);
+
+  /// Nanoseconds of a barrier of `pus` in which each counts itself on one line, and all wait for another line: a sample
+  /// of each of `count` rows.
+  Result<std::vector<double>> time_counted_barriers(std::span<const int> pus, int count, double deadline_s);
+
  private:
   /// `write(own, theirs)` writes the own target.
   template <class Write>

@@ -1,6 +1,7 @@
 #include "smelt/measure.hpp"
 
 #include <fmt/chrono.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -8,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <numeric>
 #include <system_error>
 
 #include "base/clock.hpp"
@@ -44,10 +46,58 @@ Result<Machine> usable_machine() {
 }
 
 constexpr int most_tries = 3;
+constexpr std::size_t least_crowd = 4, most_crowd = 16;  ///< PUs that use a cache or a line at once
 constexpr double noise = 0.05;            ///< relative differences between pairs that are attributed to noise
 constexpr double messages_share = 0.75;   ///< share of the budget; the rest is for copies
 constexpr double copies_fraction = 0.9;   ///< reported progress once messages are done
+constexpr double copies_share = 0.6;      ///< of the time after the messages; the rest is for what else is shared
 constexpr double memory_fraction = 0.95;  ///< the same once copies are done, too
+
+/// Adds what processes cost each other that read the same pages of another one. Adds nothing if the kernel refuses.
+void measure_shared_pages(Machine& machine, measure::MemoryTimer& timer, std::span<const int> readers,
+                          double deadline_s) {
+  constexpr int count = 31;
+  const auto bytes = static_cast<std::size_t>(4 * machine.copy->chunk_bytes);
+  auto read = timer.time_process_source(0, readers, bytes, count, deadline_s);
+  if (!read) return;
+  const double all_kib = static_cast<double>(readers.size() * bytes) / 1024;
+  machine.process_pages_ns_per_kib = measure::median(*std::move(read)) / all_kib;
+}
+
+/// Adds what many PUs cost each other that use the same cache or the same line at once. Adds nothing if time is short.
+void measure_crowd(Machine& machine, measure::MemoryTimer& timer, double deadline_s) {
+  constexpr int count = 101;
+  std::vector<int> pus(std::min(machine.size(), most_crowd));
+  std::iota(pus.begin(), pus.end(), 0);
+  const auto readers = std::span(pus).subspan(1);
+  const double chunk_bytes = machine.copy->chunk_bytes;
+  // Half of the first cache, and much more than it holds.
+  const double near_bytes = static_cast<double>(std::max(0L, sysconf(_SC_LEVEL1_DCACHE_SIZE)));
+  const auto near_readers = readers.first(std::min<std::size_t>(4, readers.size()));
+  const double near_part_bytes = std::floor(near_bytes / 2 / static_cast<double>(near_readers.size()) / 64) * 64;
+  const double part_bytes = std::max(2 * chunk_bytes, 8 * near_bytes / static_cast<double>(readers.size()));
+  const auto ns_per_kib = [&](std::span<const int> who, double bytes) -> std::optional<double> {
+    if (!(bytes > 0.0)) return std::nullopt;
+    auto took_ns = timer.time_source(0, who, static_cast<std::size_t>(bytes), count, deadline_s);
+    if (!took_ns) return std::nullopt;
+    return measure::median(*std::move(took_ns)) / (static_cast<double>(who.size()) * bytes / 1024);
+  };
+  machine.source_ns_per_kib = ns_per_kib(readers, part_bytes);
+  machine.near_source_ns_per_kib = ns_per_kib(near_readers, near_part_bytes);
+  if (machine.near_source_ns_per_kib) machine.near_bytes = near_bytes;
+  measure_shared_pages(machine, timer, readers, deadline_s);
+  auto counted = timer.time_counted_barriers(pus, count, deadline_s);
+  if (!counted) return;
+  double message_ns = 0.0;
+  for (std::size_t i = 1; i < pus.size(); ++i) {
+    const double way_ns = machine.propagation_ns ? (*machine.propagation_ns)(0, i) : 0.0;
+    message_ns = std::max(message_ns, machine.send_ns(0, i) + way_ns + machine.recv_ns(0, i));
+  }
+  // The rest of a barrier is the line that all wait for in the end.
+  const double waited_ns = message_ns + (machine.fan_out_ns.empty() ? 0.0 : machine.fan_out_ns.back());
+  machine.counter_ns =
+      std::max(0.0, measure::median(*std::move(counted)) - waited_ns) / static_cast<double>(pus.size());
+}
 
 /// Adds what it costs to combine data of another PU, to write lines that one has read, and to copy chunks at once. Adds
 /// nothing if time is short. Measured on two PUs, relative to copies between them.
@@ -72,6 +122,11 @@ void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadl
   if (combined && read_ns > 0.0) {
     machine.combine_rewrite_share = std::max(0.0, measure::median(*std::move(combined)) / read_ns);
   }
+  auto changed = timer.time_changes(0, 1, chunk, count, deadline_s);
+  if (changed) {
+    machine.change_ns_per_kib = std::max(0.0, measure::median(*std::move(changed))) / (copy.chunk_bytes / 1024);
+  }
+  if (machine.size() >= least_crowd) measure_crowd(machine, timer, deadline_s);
   // Of a single chunk the copies would hardly overlap, as threads do not start at the same instant.
   if (auto slowdowns = measure::chunk_contention(machine, timer, 4 * chunk, count, deadline_s)) {
     machine.chunk_contention = *std::move(slowdowns);
@@ -83,7 +138,10 @@ void measure_sharing(Machine& machine, measure::MemoryTimer& timer, double deadl
 Result<void> measure_copies(Machine& machine, const MeasureOptions& options, double deadline_s) {
   if (options.progress) options.progress({"copies", copies_fraction, 0.0});
   measure::MemoryTimer timer(machine);
-  auto copy = measure::run_copy_campaign(machine, timer, measure::copy_effort(machine, options.quick), deadline_s);
+  auto effort = measure::copy_effort(machine, options.quick);
+  const double now_s = measure::monotonic_s();
+  effort.more_until_s = now_s + copies_share * std::max(0.0, deadline_s - now_s);
+  auto copy = measure::run_copy_campaign(machine, timer, effort, deadline_s);
   if (!copy && copy.error().status != Status::timed_out) return copy.error();
   if (copy && measure::agrees_with_messages(machine, *copy)) machine.copy = *std::move(copy);
   if (machine.copy && machine.size() > 1) measure_sharing(machine, timer, deadline_s);
@@ -132,11 +190,11 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
     measured = std::move(again);
   }
   if (!measured) return measured;
-  measure_memory(*measured, options, deadline_s);
   if (const auto calls = measure::time_calls(*measured, options.quick, deadline_s)) {
     measured->call_ns = calls->call_ns;
     measured->barrier_call_ns = calls->barrier_ns;
   }
+  measure_memory(*measured, options, deadline_s);
   if (measured->size() > most_pus_in_full) measured = with_costs_by_class(*std::move(measured), noise);
   if (options.progress) options.progress({"done", 1.0, 0.0});
   measured->tsc_ghz = ticks_per_ns();

@@ -285,6 +285,71 @@ Result<std::vector<double>> MemoryTimer::time_rewrites(int writer, int reader, s
   return time_rewritten(writer, reader, size_bytes, count, deadline_s, copy);
 }
 
+Result<std::vector<double>> MemoryTimer::time_changes(int writer, int reader, std::size_t size_bytes, int count,
+                                                      double deadline_s) {
+  const auto change = [&](Buffers& own, const Buffers&) {
+    for (std::size_t at = 0; at < size_bytes; at += line_bytes) own.target.get()[at] ^= std::byte{1};
+    asm volatile("" : : "r"(own.target.get()) : "memory");
+  };
+  return time_rewritten(writer, reader, size_bytes, count, deadline_s, change);
+}
+
+namespace {
+
+/// The longest of each round, of the times of each reader.
+std::vector<double> slowest_of(const std::vector<std::vector<double>>& times) {
+  std::vector<double> slowest = times.front();
+  for (const auto& one : times) {
+    for (std::size_t i = 0; i < slowest.size(); ++i) slowest[i] = std::max(slowest[i], one[i]);
+  }
+  return slowest;
+}
+
+}  // namespace
+
+Result<std::vector<double>> MemoryTimer::time_source(int source, std::span<const int> readers, std::size_t size_bytes,
+                                                     int count, double deadline_s) {
+  std::vector<int> pus = {source};
+  pus.insert(pus.end(), readers.begin(), readers.end());
+  std::vector<std::vector<double>> samples(readers.size());
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    std::byte* const written = buffers_.at(source).source.get();
+    std::byte* const target = buffers_.at(pus[t]).target.get();
+    const double clock_ns = clock_overhead_ns();
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
+      if (t == 0) write_all(written, readers.size() * size_bytes, i);
+      if (!team.together()) return false;
+      if (t > 0) {
+        const double took_ns =
+            timed_ns(clock_ns, [&] { copy_all(target, written + (t - 1) * size_bytes, size_bytes, false); });
+        if (i >= 0) samples[t - 1].push_back(took_ns);
+      }
+      if (!team.together()) return false;
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, readers.size() * size_bytes, deadline_s, body); !done) return done.error();
+  return slowest_of(samples);
+}
+
+Result<std::vector<double>> MemoryTimer::time_counted_barriers(std::span<const int> pus, int count, double deadline_s) {
+  constexpr int barriers_per_row = 16;
+  std::vector<double> samples;
+  samples.reserve(static_cast<std::size_t>(count));
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
+      const auto start = ticks();
+      for (int k = 0; k < barriers_per_row; ++k) {
+        if (!team.together()) return false;
+      }
+      if (t == 0 && i >= 0) samples.push_back(elapsed_ns(start, ticks()) / barriers_per_row);
+    }
+    return true;
+  };
+  if (auto done = run_team(pus, line_bytes, deadline_s, body); !done) return done.error();
+  return samples;
+}
+
 Result<std::vector<double>> MemoryTimer::time_combined_rewrites(int writer, int reader, std::size_t size_bytes,
                                                                 int count, double deadline_s) {
   const Reduction addition = sum<double>();
@@ -373,6 +438,40 @@ Result<std::vector<double>> MemoryTimer::time_process_copies(int writer, int rea
     if (i >= 0 && static_cast<std::size_t>(copied) == size_bytes) samples.push_back(took_ns);
   }
   return samples;
+}
+
+Result<std::vector<double>> MemoryTimer::time_process_source(int writer, std::span<const int> readers,
+                                                             std::size_t size_bytes, int count, double deadline_s) {
+  auto shared = Segment::anonymous(sizeof(TurnCounter));
+  if (!shared) return shared.error();
+  auto& turns = *new (shared->data()) TurnCounter;
+  buffers_.clear();  // otherwise a fork would make all of their pages copy-on-write
+  const Pages source = new_pages(size_bytes);
+  WritingChild child(turns, source.get(), size_bytes, os_index(writer));
+  if (child.pid() < 0) return make_error(Status::io_error, "cannot fork to measure with: {}", std::strerror(errno));
+  StopFlag stop(deadline_s);
+  std::vector<std::vector<double>> samples(readers.size());
+  std::atomic<int> refused{0};  // errno
+  const auto body = [&](std::size_t t, LockstepThreads& team) {
+    const iovec to{buffers_.at(readers[t]).target.get(), size_bytes}, from{source.get(), size_bytes};
+    const double clock_ns = clock_overhead_ns();
+    for (int i = -1; i < count; ++i) {  // -1: warm-up
+      if (t == 0 && !child.write(stop)) return false;
+      if (!team.together()) return false;
+      const double took_ns = timed_ns(clock_ns, [&] {
+        if (process_vm_readv(child.pid(), &to, 1, &from, 1, 0) < 0) refused.store(errno, std::memory_order_relaxed);
+      });
+      if (i >= 0) samples[t].push_back(took_ns);
+      if (!team.together()) return false;
+    }
+    return true;
+  };
+  if (auto done = run_team(readers, size_bytes, deadline_s, body); !done) return done.error();
+  if (const int code = refused.load(std::memory_order_relaxed); code != 0) {
+    const auto status = code == ENOSYS ? Status::not_supported : Status::permission_denied;
+    return make_error(status, "process_vm_readv: {}", std::strerror(code));
+  }
+  return slowest_of(samples);
 }
 
 }  // namespace smelt::measure

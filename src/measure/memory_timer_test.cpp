@@ -81,6 +81,37 @@ TEST_F(MemoryTimerTest, ARewriteIsComparedWithAWriteOfOwnLines) {
   EXPECT_EQ(timer.time_rewrites(0, last_, 4096, 5, monotonic_s()).error().status, Status::timed_out);
 }
 
+TEST_F(MemoryTimerTest, ManyPusUseOneCacheAndOneLine) {
+  if (last_ == 0) GTEST_SKIP() << "needs two PUs";
+  MemoryTimer timer(machine_);
+  std::vector<int> pus;
+  for (int i = 0; i <= std::min(last_, 3); ++i) pus.push_back(i);
+  const auto handed_out = timer.time_source(0, std::span(pus).subspan(1), 1 << 14, 7, soon());
+  ASSERT_TRUE(handed_out) << handed_out.error().message;
+  EXPECT_THAT(*handed_out, AllOf(SizeIs(7), Each(testing::Gt(0.0))));
+  const auto counted = timer.time_counted_barriers(pus, 5, soon());
+  ASSERT_TRUE(counted) << counted.error().message;
+  EXPECT_THAT(*counted, AllOf(SizeIs(5), Each(testing::Gt(0.0))));
+  const auto changed = timer.time_changes(0, last_, 1 << 14, 7, soon());
+  ASSERT_TRUE(changed) << changed.error().message;
+  EXPECT_THAT(*changed, SizeIs(7));
+  EXPECT_EQ(timer.time_source(0, std::span(pus).subspan(1), 4096, 5, monotonic_s()).error().status, Status::timed_out);
+}
+
+TEST_F(MemoryTimerTest, ReadersOfTheSamePagesOfAnotherProcess) {
+  MemoryTimer timer(machine_);
+  const int readers[] = {last_};
+  const auto samples = timer.time_process_source(0, readers, 1 << 16, 5, soon());
+  if (samples) {
+    EXPECT_THAT(*samples, AllOf(SizeIs(5), Each(testing::Gt(0.0))));
+  } else {
+    EXPECT_THAT(samples.error().status, testing::AnyOf(Status::permission_denied, Status::not_supported));
+  }
+  EXPECT_EQ(timer.time_process_source(0, readers, 4096, 5, monotonic_s()).error().status, Status::timed_out);
+  EXPECT_EQ(waitpid(-1, nullptr, __WALL | WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD) << "a child was left";
+}
+
 std::atomic<int> child_signals{0};
 
 TEST_F(MemoryTimerTest, ProcessCopiesLeaveNoTrace) {

@@ -70,6 +70,11 @@ class PairTimer {
   virtual Result<std::vector<double>> time_receive_burst(int receiver, std::span<const int> senders, int channels,
                                                          double deadline_s) = 0;
 
+  /// The same of messages that are sent at once while the receiver waits for the first one. Element k: nanoseconds from
+  /// the sends to the end of k + 1 receives.
+  virtual Result<std::vector<double>> time_receive_row(int receiver, std::span<const int> senders,
+                                                       double deadline_s) = 0;
+
   /// Times lone messages of 1, 2, 4, ... `lines` lines, sent and received as collectives do, in nanoseconds: from
   /// before the send to after the receive of the last line, the mean of both directions. Errors as time_pair.
   virtual Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) = 0;

@@ -1,5 +1,6 @@
 // smelt show: a machine as a tree, and its costs as a heat map and tables; whether its floor differs from its
 // profile's.
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -183,6 +184,8 @@ std::string heading(const char* text, const char* note) {
   return "\n" + styled(Style::title, text) + "  " + styled(Style::faint, note) + "\n";
 }
 
+double gbs_of(double ns_per_kib) { return 1024.0 / std::max(1e-3, ns_per_kib); }
+
 void print_costs(const Machine& machine, bool all) {
   if (all || machine.size() <= most_pus_in_full) {
     print(heading("Message", "ns, from the start of the send to the end of the receive"));
@@ -195,9 +198,31 @@ void print_costs(const Machine& machine, bool all) {
   };
   row_of("Burst", "cost of the k-th send in a row to distinct receivers", machine.send_burst_ns);
   row_of("Receives", "cost of the k-th receive in a row of messages that wait", machine.recv_burst_ns);
+  row_of("Receives at once", "the same of messages that come while the receiver waits for the first",
+         machine.recv_row_ns);
   row_of("Lines", "a lone message of 1, 2, 4, ... lines", machine.lines_ns);
   row_of("Readers", "how much later the last of 1, 2, 4, ... PUs has a line that all wait for", machine.fan_out_ns);
   row_of("Polls", "one look at each of 1, 2, 4, ... channels that are empty", machine.poll_ns);
+  if (machine.source_ns_per_kib) {
+    print(heading("Sources", "what a PU's caches hand out to all others, whatever their number") +
+          fmt::format("  {:.1f} GB/s", gbs_of(*machine.source_ns_per_kib)) +
+          (machine.near_source_ns_per_kib
+               ? fmt::format(", {:.1f} GB/s of what lies in the first cache", gbs_of(*machine.near_source_ns_per_kib))
+               : "") +
+          "\n");
+  }
+  if (machine.process_pages_ns_per_kib) {
+    print(heading("Pages", "what processes get in all that copy the same memory out of another one") +
+          fmt::format("  {:.1f} GB/s\n", gbs_of(*machine.process_pages_ns_per_kib)));
+  }
+  if (machine.counter_ns) {
+    print(heading("Counter", "what each PU adds until all have counted themselves on one line") +
+          fmt::format("  {:.0f} ns\n", *machine.counter_ns));
+  }
+  if (machine.change_ns_per_kib) {
+    print(heading("Changes", "storing to lines that another PU has read, per KiB") +
+          fmt::format("  {:.0f} ns more\n", *machine.change_ns_per_kib));
+  }
   if (machine.switch_ns) {
     print(heading("Switch", "to another rank that shares the PU") + fmt::format("  {:.0f} ns", *machine.switch_ns) +
           (machine.process_switch_ns ? fmt::format(", {:.0f} ns between processes", *machine.process_switch_ns) : "") +

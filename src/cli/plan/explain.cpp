@@ -202,7 +202,11 @@ void find_effects(const Machine& machine, Explanation& found) {
   static constexpr Term terms[] = {
       {"propagation", "messages on their way, while nobody is busy", [](Machine& m) { m.propagation_ns.reset(); }},
       {"send_rows", "sends in a row wait for the lines before them", [](Machine& m) { m.send_gap_ns.reset(); }},
-      {"receive_rows", "messages that wait are taken while others arrive", [](Machine& m) { m.recv_gap_ns.reset(); }},
+      {"receive_rows", "messages that wait are taken while others arrive",
+       [](Machine& m) {
+         m.recv_gap_ns.reset();
+         m.recv_row_ns.clear();
+       }},
       {"exchanges", "two ranks send to each other at once", [](Machine& m) { m.exchange_ns.reset(); }},
       {"calls", "what a call does besides its messages",
        [](Machine& m) {
@@ -218,6 +222,9 @@ void find_effects(const Machine& machine, Explanation& found) {
        [](Machine& m) {
          if (m.copy) m.copy->cached_contention = m.copy->shared_contention = m.copy->memory_contention = {1.0};
        }},
+      {"sources", "a cache hands out to all who read out of it", [](Machine& m) { m.source_ns_per_kib.reset(); }},
+      {"pages", "processes that read the same pages of another one wait for each other",
+       [](Machine& m) { m.process_pages_ns_per_kib.reset(); }},
       {"switches", "ranks that share a PU take turns", [](Machine& m) { m.switch_ns = m.process_switch_ns = 0.0; }},
   };
   for (const Term& term : terms) {

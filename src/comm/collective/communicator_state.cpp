@@ -239,6 +239,11 @@ Result<RankedRecipe> CommunicatorState::predict_loop(Operation operation, std::s
     const Result<RankedRecipe> barrier = barriers ? predict(Operation::barrier, 0) : RankedRecipe();
     if (!barrier) return barrier;
     predicted->predicted_ns += barrier->predicted_ns;
+    if (!predicted->recipe.algorithm.empty()) {
+      const auto more_ns = inputs_ns(predicted->recipe, bytes);
+      if (!more_ns) return more_ns.error();
+      predicted->predicted_ns += *more_ns;
+    }
     return predicted;
   }
   plan::ScheduleSimulator simulator(machine, group, selector->config().reach);
@@ -257,7 +262,14 @@ Result<RankedRecipe> CommunicatorState::predict_loop(Operation operation, std::s
   if (!request) return request.error();
   const auto period_ns = simulator.run_loop(*request, bytes, 1, barriers);
   if (!period_ns) return period_ns.error();
-  return RankedRecipe{predicted->recipe, *period_ns};
+  return RankedRecipe{predicted->recipe, *period_ns + simulator.inputs_ns(*request, bytes, 1)};
+}
+
+/// What it costs to write the inputs of the next call.
+Result<double> CommunicatorState::inputs_ns(const Recipe& recipe, std::size_t bytes) const {
+  const auto request = plan::make_request(machine, group, recipe, 0, selector->trees());
+  if (!request) return request.error();
+  return plan::ScheduleSimulator(machine, group, selector->config().reach).inputs_ns(*request, bytes, 1);
 }
 
 bool CommunicatorState::crowded() const {

@@ -84,6 +84,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   Result<RankedRecipe> predict(Operation operation, std::size_t bytes) const;
   /// As Communicator::predict_loop().
   Result<RankedRecipe> predict_loop(Operation operation, std::size_t bytes, bool barriers) const;
+  Result<double> inputs_ns(const Recipe& recipe, std::size_t bytes) const;
   bool crowded() const;  ///< some ranks share a PU of the model
   /// The process of a rank; 0: this one.
   pid_t foreign_process(int rank) const noexcept;

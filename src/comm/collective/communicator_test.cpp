@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "machine/test_support.hpp"
+
 namespace smelt {
 namespace {
 
@@ -486,6 +488,20 @@ TEST(Communicator, PredictsLoopsOfCalls) {
   const auto commit = crowd->predict_loop(Operation::two_phase_commit, 8, true);
   ASSERT_TRUE(commit);
   EXPECT_GT(commit->predicted_ns, crowd->predict_loop(Operation::allreduce, 1, false)->predicted_ns);
+}
+
+// Others have read the inputs of the call before, which are dearer to write then.
+TEST(Communicator, PredictsThatLoopsWriteTheirInputs) {
+  Machine machine = test::with_copies(imaginary_machine(4));
+  machine.change_ns_per_kib = 10.0;
+  CommunicatorOptions options;
+  options.pin = false;
+  options.profile = "none";
+  options.algorithm = "alltoall_flat+direct";
+  const auto comm = Communicator::create(machine, Group{{0, 1, 2, 3}}, options);
+  ASSERT_TRUE(comm) << comm.error().message;
+  const double once_ns = comm->predict(Operation::alltoall, 4096)->predicted_ns;
+  EXPECT_NEAR(comm->predict_loop(Operation::alltoall, 4096, false)->predicted_ns, once_ns + 3 * 4 * 10.0, 1e-6);
 }
 
 TEST(Communicator, SubsetIsIndependent) {

@@ -219,13 +219,20 @@ const std::vector<CostField>& cost_fields() {
                                                 {"switch_ns", &Machine::switch_ns},
                                                 {"process_switch_ns", &Machine::process_switch_ns},
                                                 {"rewrite_share", &Machine::rewrite_share},
-                                                {"combine_rewrite_share", &Machine::combine_rewrite_share}};
+                                                {"combine_rewrite_share", &Machine::combine_rewrite_share},
+                                                {"source_ns_per_kib", &Machine::source_ns_per_kib},
+                                                {"near_source_ns_per_kib", &Machine::near_source_ns_per_kib},
+                                                {"near_bytes", &Machine::near_bytes},
+                                                {"process_pages_ns_per_kib", &Machine::process_pages_ns_per_kib},
+                                                {"change_ns_per_kib", &Machine::change_ns_per_kib},
+                                                {"counter_ns", &Machine::counter_ns}};
   return fields;
 }
 
 const std::vector<CostListField>& cost_list_fields() {
   static const std::vector<CostListField> fields = {{"send_burst", &Machine::send_burst_ns},
                                                     {"recv_burst", &Machine::recv_burst_ns},
+                                                    {"recv_row", &Machine::recv_row_ns},
                                                     {"fan_out", &Machine::fan_out_ns},
                                                     {"poll", &Machine::poll_ns},
                                                     {"lines", &Machine::lines_ns},

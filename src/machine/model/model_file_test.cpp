@@ -45,6 +45,13 @@ Machine full_machine() {
   machine.process_switch_ns = 3000.25;
   machine.rewrite_share = 0.3;
   machine.combine_rewrite_share = 2.5;
+  machine.source_ns_per_kib = 44.5;
+  machine.process_pages_ns_per_kib = 101.5;
+  machine.change_ns_per_kib = 0.0;
+  machine.near_source_ns_per_kib = 130.5;
+  machine.near_bytes = 49152.0;
+  machine.recv_row_ns = {200.5, 90.25, 50.0};
+  machine.counter_ns = 61.25;
   machine.combine_share = {1.0, 1.5, 1.75};
   machine.chunk_contention = {1.0, 1.9};
   machine.recv_burst_ns = {100.0, 7.5};
@@ -142,6 +149,7 @@ TEST(ModelFile, HandWrittenMinimum) {
   EXPECT_FALSE(machine->call_ns);
   EXPECT_FALSE(machine->barrier_call_ns || machine->process_switch_ns || machine->rewrite_share);
   EXPECT_FALSE(machine->combine_rewrite_share);
+  EXPECT_FALSE(machine->source_ns_per_kib || machine->change_ns_per_kib || machine->counter_ns);
   EXPECT_FALSE(machine->switch_ns || machine->send_gap_ns || machine->recv_gap_ns);
   EXPECT_TRUE(machine->lines_ns.empty() && machine->recv_burst_ns.empty() && machine->poll_ns.empty());
 }
@@ -682,6 +690,13 @@ TEST_F(Files, NoNumberOfADamagedMachineIsWritten) {
       {"process_switch_ns", [](Machine& m) { m.process_switch_ns = -1; }},
       {"rewrite_share", [&](Machine& m) { m.rewrite_share = nan; }},
       {"combine_rewrite_share", [](Machine& m) { m.combine_rewrite_share = -1; }},
+      {"source_ns_per_kib", [&](Machine& m) { m.source_ns_per_kib = nan; }},
+      {"process_pages_ns_per_kib", [](Machine& m) { m.process_pages_ns_per_kib = -1; }},
+      {"change_ns_per_kib", [](Machine& m) { m.change_ns_per_kib = -1; }},
+      {"counter_ns", [](Machine& m) { m.counter_ns = -1; }},
+      {"near_source_ns_per_kib", [](Machine& m) { m.near_source_ns_per_kib = -1; }},
+      {"near_bytes", [&](Machine& m) { m.near_bytes = nan; }},
+      {"recv_row[2]", [&](Machine& m) { m.recv_row_ns[2] = nan; }},
       {"recv_burst[0]", [&](Machine& m) { m.recv_burst_ns[0] = -1; }},
       {"poll[1]", [&](Machine& m) { m.poll_ns[1] = nan; }},
       {"send_burst[3]", [&](Machine& m) { m.send_burst_ns[3] = nan; }},

@@ -39,7 +39,10 @@ double LoweredOp::least_ns() const {
     case Kind::send:
       // An exchange starts a new interval.
       return exchanged ? 0.0 : line_ns + stream_ns / 2 + after_ns;
-    case Kind::receive: return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + stream_ns) + after_ns;
+    case Kind::receive:
+      return (exchanged ? exchange_ns : std::min(line_ns, gap_ns) + (shares_source() ? again_ns : stream_ns)) +
+             after_ns;
+    case Kind::read: return again_ns + after_ns;
     case Kind::post:
     case Kind::await:
     case Kind::await_body: return line_ns + after_ns;
@@ -59,7 +62,8 @@ Lowering::Lowering(const Machine& machine, const Group& group, const Reach& reac
 void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
   request_ = &request;
   operation_ = operation_of(request);
-  copiers_ = copiers_of(operation_, pus_);
+  const std::string& name = request.recipe.algorithm;
+  copiers_ = copiers_of(operation_, pus_, name == "gather_flat" || name == "gather_linear" || name == "reduce_flat");
   rank_blocks_ = has_rank_blocks(operation_);
   length_ = bytes / element_bytes;
   element_bytes_ = element_bytes;
@@ -83,6 +87,8 @@ void Lowering::lower(int rank, LoweredProgram& program) {
   program.readers.clear();
   program.puts.clear();
   program.reads.clear();
+  program.inputs.clear();
+  program.lent.clear();
   program.written_bytes = program.combined_bytes = 0.0;
   program_ = &program;
   for (const int reader : schedule_.stage_readers) program.readers.push_back({reader, costs_.message(reader, rank)});
@@ -124,13 +130,16 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
   const bool combine = move.kind == Move::Kind::recv_combine || move.kind == Move::Kind::exchange_combine ||
                        move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
   switch (move.kind) {
-    case Move::Kind::send: return add_send(move.peer, bytes_of(move.from), ops);
+    case Move::Kind::send: return add_send(move.peer, move.from, ops);
     case Move::Kind::recv:
-    case Move::Kind::recv_combine: return add_receive(move.source, bytes_of(move.to), combine, ops);
+    case Move::Kind::recv_combine:
+      if (lends(bytes_of(move.to))) note_result(move, false);
+      return add_receive(move.source, bytes_of(move.to), combine, ops);
     case Move::Kind::exchange:
     case Move::Kind::exchange_combine: {
       const double bytes = bytes_of(move.to);
-      add_send(move.peer, bytes_of(move.from), ops);
+      if (lends(bytes)) note_result(move, false);
+      add_send(move.peer, move.from, ops);
       // A simultaneous exchange costs what was measured, if it was and both ranks have their own PU.
       const bool measured = move.peer == move.source && !crowded_ && costs_.has_exchange() && bytes <= payload_bytes;
       ops.back().exchanged = measured;
@@ -144,8 +153,9 @@ void Lowering::add(const Move& move, std::vector<LoweredOp>& ops) {
     case Move::Kind::get:
     case Move::Kind::get_combine:
       note_result(move, move.from.buffer == Buffer::out);
+      if (pu(move.source) != pu(rank_)) note_input(move.source, move.from, bytes_of(move.to));
       if (move.share != Share::none) return add_shared(move, ops);
-      add_work(transfer_ns(move.source, rank_, bytes_of(move.to), move.from.buffer == Buffer::stage, combine), ops);
+      add_read(move.source, move.from, bytes_of(move.to), combine, ops);
       if (combine && move.to.buffer == Buffer::stage) add_work(reclaim_ns(bytes_of(move.to), combine), ops);
       return;
     case Move::Kind::put:
@@ -190,15 +200,33 @@ void Lowering::note_result(const Move& move, bool reads) {
   if (reads) program_->reads.push_back({move.source, of_all_chunks(bytes_of(move.to))});
   if (move.to.buffer != Buffer::out) return;
   program_->written_bytes += of_all_chunks(bytes_of(move.to));
-  if (move.kind == Move::Kind::get_combine) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
+  const bool combines = move.kind == Move::Kind::get_combine || move.kind == Move::Kind::recv_combine ||
+                        move.kind == Move::Kind::exchange_combine;
+  if (combines) program_->combined_bytes += of_all_chunks(bytes_of(move.to));
 }
 
-/// A core that writes a line which another one has read must have it taken from that one's cache first. Of buffers that
-/// are longer than that cache, less is left in it from the call before; of twice its length, nothing.
+/// Notes that the peer reads the rank's input or result.
+void Lowering::note_lent(int peer, const Area& area, double bytes) {
+  if (pu(peer) == pu(rank_)) return;
+  note_input(rank_, area, bytes);
+  if (area.buffer != Buffer::out || elements_ != cutting_.elements(0) || elements_ == 0) return;
+  program_->lent.push_back({peer, of_all_chunks(bytes)});
+}
+
+void Lowering::note_input(int owner, const Area& area, double bytes) {
+  if (area.buffer != Buffer::in || elements_ != cutting_.elements(0) || elements_ == 0) return;
+  program_->inputs.push_back({owner, area, of_all_chunks(bytes)});
+}
+
+/// A core that writes a line which another one has read must have it taken from that one's cache first.
 double Lowering::reread_ns(std::optional<double> share, int reader, int owner, double bytes) const {
   if (!share || !machine_.copy || reach_.at_rest || pu(reader) == pu(owner)) return 0.0;
-  const double left = std::clamp(2.0 - cached_bytes_ / machine_.copy->cached_bytes, 0.0, 1.0);
-  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * left * bytes / 1024.0;
+  return *share * machine_.copy->chunk_ns_per_kib(pu(reader), pu(owner)) * left_in_cache() * bytes / 1024.0;
+}
+
+/// Of buffers that are longer than a PU's cache, less is left in it; of twice its length, nothing.
+double Lowering::left_in_cache() const {
+  return std::clamp(2.0 - cached_bytes_ / machine_.copy->cached_bytes, 0.0, 1.0);
 }
 
 double Lowering::rewrite_ns(int reader, int owner, double bytes) const {
@@ -223,7 +251,7 @@ void Lowering::add_shared(const Move& move, std::vector<LoweredOp>& ops) {
   const bool leads = move.share == Share::leads;
   const double part = bytes * (leads ? 1.0 - help : help);
   if (put) note_put(move, part);
-  add_work(transfer_ns(other, rank_, part, false, false), ops);
+  put ? add_work(transfer_ns(other, rank_, part, false, false), ops) : add_read(other, move.from, part, false, ops);
   if (leads && help > 0.0) add({.kind = Move::Kind::await, .source = other, .tick = move.tick}, ops);
 }
 
@@ -245,6 +273,11 @@ double Lowering::spared_by_put_ns(int peer, double bytes) const {
   return std::isfinite(kernel_ns) ? long_put_share * kernel_ns : 0.0;
 }
 
+double Lowering::change_ns(double bytes) const {
+  if (!machine_.change_ns_per_kib || !machine_.copy) return 0.0;
+  return *machine_.change_ns_per_kib * left_in_cache() * bytes / 1024.0;
+}
+
 double Lowering::fetch_ns(int writer, int owner, double bytes) const {
   if (reach_.at_rest) return 0.0;
   const auto cost = [&](int from) { return copy_ns(machine_, pu(from), pu(owner), bytes, 1); };
@@ -256,23 +289,59 @@ void Lowering::add_work(double ns, std::vector<LoweredOp>& ops) const {
   ops.back().after_ns += ns;
 }
 
-void Lowering::add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const {
+void Lowering::add_read(int source, const Area& area, double bytes, bool combine, std::vector<LoweredOp>& ops) {
+  const bool staged = area.buffer == Buffer::stage;
+  LoweredOp op{.kind = LoweredOp::Kind::read, .peer = source, .area = area};
+  op.line_ns = transfer_ns(source, rank_, bytes, staged, combine);
+  set_source(source, bytes, staged, op.line_ns, op);
+  op.shares_source() ? ops.push_back(op) : add_work(op.line_ns, ops);
+}
+
+/// What a read costs the PU that has the data. What lies in its first cache is handed out more slowly.
+void Lowering::set_source(int source, double bytes, bool staged, double alone_ns, LoweredOp& op) const {
+  const auto from = pu(source), to = pu(rank_);
+  if (!machine_.copy || crowded_ || ranks() < 3 || from == to) return;
+  op.bytes = bytes;
+  if (reach_.processes && request_->recipe.access == Access::direct && !staged) {
+    op.pages_ns = machine_.process_pages_ns_per_kib.value_or(0.0) * bytes / 1024.0;
+    op.again_ns = alone_ns;
+  }
+  if (!machine_.source_ns_per_kib || (reach_.at_rest && !staged)) return;
+  op.source_ns = *machine_.source_ns_per_kib * left_in_cache() * bytes / 1024.0;
+  const double near_share =
+      std::min(1.0, machine_.near_bytes.value_or(0.0) / std::max(bytes, staged ? bytes : whole_bytes_));
+  op.near_ns = machine_.near_source_ns_per_kib.value_or(0.0) * near_share * bytes / 1024.0;
+  // What another one has read is in the last-level cache.
+  const double chunk_ns = copy_ns(machine_, from, to, bytes, copiers_);
+  const double cached_ns =
+      (*machine_.copy).startup_ns(from, to) + (*machine_.copy).cached_ns_per_kib(from, to) * bytes / 1024.0;
+  op.again_ns = std::max(0.0, alone_ns - std::max(0.0, chunk_ns - cached_ns));
+}
+
+void Lowering::add_send(int peer, const Area& area, std::vector<LoweredOp>& ops) {
+  const double bytes = bytes_of(area);
   const bool lent = lends(bytes);
+  if (lent) note_lent(peer, area, bytes);
   ops.push_back({.kind = LoweredOp::Kind::send,
                  .lent = lent,
                  .peer = peer,
                  .line_ns = costs_.send(rank_, peer),
                  .way_ns = costs_.propagation(rank_, peer),
                  .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes),
-                 .gap_ns = costs_.send_gap(rank_, peer)});
+                 .gap_ns = costs_.send_gap(rank_, peer),
+                 .area = area});
 }
 
 void Lowering::add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops) {
   LoweredOp op{.kind = LoweredOp::Kind::receive, .peer = source, .line_ns = costs_.recv(source, rank_)};
   op.gap_ns = costs_.recv_gap(source, rank_);
+  if (!machine_.lines_ns.empty() && machine_.lines_ns[0] > 0.0) {
+    op.row_scale = costs_.message(source, rank_) / machine_.lines_ns[0];
+  }
   op.lent = lends(bytes);
   if (op.lent) {
     op.stream_ns = transfer_ns(source, rank_, bytes, false, combine);
+    set_source(source, bytes, false, op.stream_ns, op);
     op.way_ns = costs_.message(rank_, source);
   } else {
     // The lines come through the cache, but the target may not fit it.

@@ -32,8 +32,9 @@ inline double known_switch_ns(const Machine& machine, bool processes) {
 }
 
 /// How many of the PUs that have ranks copy from others at the same time. Where data goes one way, one of them only
-/// gives or starts alone.
-inline int copiers_of(Operation operation, int pus) {
+/// gives or starts alone. `root_copies`: the root copies, one from the other.
+inline int copiers_of(Operation operation, int pus, bool root_copies = false) {
+  if (root_copies) return 1;
   switch (operation) {
     case Operation::scatter:
     case Operation::gather:
@@ -45,19 +46,27 @@ inline int copiers_of(Operation operation, int pus) {
 }
 
 struct LoweredOp {
-  enum class Kind : std::uint8_t { work, send, receive, post, await, await_body, flush, reuse_stage };
+  enum class Kind : std::uint8_t { work, read, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
   bool lent = false;         ///< message: carries the address of the data instead of the data
   bool exchanged = false;    ///< send: a receive from the same peer follows; receive: costs exchange_ns
-  int peer = -1;             ///< send: to; receive, await: from
+  int peer = -1;             ///< send: to; receive, await, read: from
   int tick = 0;              ///< post, await
-  double line_ns = 0.0;      ///< send: time of the sender; receive: of the receiver; await: of a poll
+  double line_ns = 0.0;      ///< send: time of the sender; receive: of the receiver; await: of a poll; read: alone
   double way_ns = 0.0;       ///< send: propagation; await: of a message; receive: until the lender knows of the read
   double stream_ns = 0.0;    ///< send: lines after the first; receive: lower bound for storing them
   double exchange_ns = 0.0;  ///< receive, if exchanged
   double gap_ns = 0.0;       ///< send: until the next may start; receive: beyond the receive before it
+  double source_ns = 0.0;    ///< read, receive of lent data: how long the cache of the peer is busy; 0: not known
+  double near_ns = 0.0;      ///< the same of the part in the peer's first cache, if that has copied nothing itself
+  double pages_ns = 0.0;     ///< of a read by the kernel: how long the pages are busy, for each of their readers
+  double again_ns = 0.0;     ///< of what another rank has read before
+  double bytes = 0.0;        ///< that are read
+  Area area{};               ///< of the peer's that is read, or is lent
+  double row_scale = 0.0;    ///< receive: of Machine::recv_row_ns
   double after_ns = 0.0;     ///< subsequent local work
   double least_ns() const;   ///< lower bound, whatever other ranks do
+  bool shares_source() const { return source_ns > 0.0 || pages_ns > 0.0; }
 };
 
 /// The operations of one rank.
@@ -78,6 +87,17 @@ struct LoweredProgram {
   std::vector<Reader> readers;                          ///< of its stage
   std::vector<Put> puts;
   std::vector<Read> reads;
+  struct Lent {
+    int reader;
+    double bytes;  ///< over all chunks, out of the rank's own result
+  };
+  std::vector<Lent> lent;
+  struct Input {
+    int owner;
+    Area area;
+    double bytes;  ///< over all chunks
+  };
+  std::vector<Input> inputs;    ///< of others, that the rank reads, and own ones that it lends
   double written_bytes = 0.0;   ///< over all chunks, by the rank itself into its result
   double combined_bytes = 0.0;  ///< of these, by combinations with what others have written
   int ticks = 0;                ///< per chunk
@@ -108,6 +128,9 @@ class Lowering {
   /// The same of bytes that are the result of a combination.
   double combine_rewrite_ns(int reader, int owner, double bytes) const;
 
+  /// Additional cost of storing to bytes that ranks of other PUs read in the call before; 0 where it is not known.
+  double change_ns(double bytes) const;
+
   int ranks() const { return group_.size(); }
   bool crowded() const { return crowded_; }  ///< some ranks share a PU
   double switch_ns() const { return known_switch_ns(machine_, reach_.processes); }
@@ -119,6 +142,8 @@ class Lowering {
  private:
   void note_put(const Move& move, double bytes);
   void note_result(const Move& move, bool reads);
+  void note_input(int owner, const Area& area, double bytes);
+  void note_lent(int peer, const Area& area, double bytes);
   double of_all_chunks(double bytes) const;
   void add_shared(const Move& move, std::vector<LoweredOp>& ops);
   double put_ns(const Move& move);
@@ -126,12 +151,15 @@ class Lowering {
   double lower_part(const std::vector<Move>& moves, std::size_t chunk, std::vector<LoweredOp>& ops);
   void add(const Move& move, std::vector<LoweredOp>& ops);
   void add_work(double ns, std::vector<LoweredOp>& ops) const;
-  void add_send(int peer, double bytes, std::vector<LoweredOp>& ops) const;
+  void add_read(int source, const Area& area, double bytes, bool combine, std::vector<LoweredOp>& ops);
+  void set_source(int source, double bytes, bool staged, double alone_ns, LoweredOp& op) const;
+  void add_send(int peer, const Area& area, std::vector<LoweredOp>& ops);
   void add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops);
   double bytes_of(const Area& area) const;
   double own_copy_ns(double bytes);
   double transfer_ns(int from, int to, double bytes, bool staged, bool combine);
   double reclaim_ns(double bytes, bool combine) const;
+  double left_in_cache() const;
   double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
   double stream_ns(int from, int to, double bytes) const;
   bool lends(double bytes) const;

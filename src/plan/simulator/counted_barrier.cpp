@@ -20,7 +20,10 @@ double counted_barrier_ns(const Machine& machine, const Group& group, bool proce
   for (int rank = 1; rank < group.size(); ++rank) line_ns = std::max(line_ns, costs.message(0, rank));
   const bool one_pu = ranks_on[static_cast<std::size_t>(group.pus[0])] == group.size();
   const auto pus = std::count_if(ranks_on.begin(), ranks_on.end(), [](int ranks) { return ranks > 0; });
-  return most * switch_ns + (one_pu ? 0.0 : static_cast<double>(pus) * line_ns);
+  if (one_pu) return most * switch_ns;
+  if (!machine.counter_ns) return most * switch_ns + static_cast<double>(pus) * line_ns;
+  return most * switch_ns + static_cast<double>(pus) * *machine.counter_ns + line_ns +
+         costs.fan_out(0, group.size() - 1, static_cast<int>(pus) - 1);
 }
 
 }  // namespace smelt::plan

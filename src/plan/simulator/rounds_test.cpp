@@ -98,7 +98,7 @@ TEST(MessageQueues, KeepTheOrderOfEachPair) {
           ASSERT_EQ(queues.take(from, to).start_ns, waiting.front());
           waiting.pop_front();
         } else {
-          queues.put(from, to, {0.0, 0.0, static_cast<double>(step)});
+          queues.put(from, to, {0.0, 0.0, static_cast<double>(step), {}});
           waiting.push_back(step);
         }
       }

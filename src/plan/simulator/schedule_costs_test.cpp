@@ -82,6 +82,9 @@ class ReferenceTimes {
   double message_ns(int a, int b) const { return send_ns(a, b) + way_ns(a, b) + recv_ns(a, b); }
   bool direct() const { return request_.recipe.access == Access::direct; }
   int copiers() const {
+    for (const char* algorithm : {"gather_flat", "gather_linear", "reduce_flat"}) {
+      if (request_.recipe.algorithm == algorithm) return 1;  // the root copies alone
+    }
     const auto one_way = {Operation::scatter, Operation::gather, Operation::reduce, Operation::scan, Operation::exscan};
     const bool one_gives = std::find(one_way.begin(), one_way.end(), operation_) != one_way.end();
     return std::max(1, group_.size() - (one_gives ? 1 : 0));

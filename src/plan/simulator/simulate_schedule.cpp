@@ -94,14 +94,32 @@ void ScheduleSimulator::add_cache_misses(int self) {
   for (const auto& put : program.puts) {
     ranks_[static_cast<std::size_t>(put.owner)].fetch_ns += lowering_.fetch_ns(self, put.owner, put.bytes);
   }
-  for (const auto& read : program.reads) {
-    Rank& owner = ranks_[static_cast<std::size_t>(read.owner)];
-    const double both = std::min(read.bytes, owner.program.written_bytes);
-    // Combined parts are what others fetch first.
-    const double combined = std::min(both, owner.program.combined_bytes);
-    owner.rewrite_ns = std::max(owner.rewrite_ns, lowering_.rewrite_ns(self, read.owner, both - combined) +
-                                                      lowering_.combine_rewrite_ns(self, read.owner, combined));
+  for (const auto& read : program.reads) add_rewrite(read.owner, self, read.bytes);
+  for (const auto& lent : program.lent) add_rewrite(self, lent.reader, lent.bytes);
+}
+
+/// What it costs the owner of a result to write what the reader has read of it in the call before.
+void ScheduleSimulator::add_rewrite(int owner, int reader, double bytes) {
+  Rank& rank = ranks_[static_cast<std::size_t>(owner)];
+  const double both = std::min(bytes, rank.program.written_bytes);
+  // Combined parts are what others fetch first.
+  const double combined = std::min(both, rank.program.combined_bytes);
+  rank.rewrite_ns = std::max(rank.rewrite_ns, lowering_.rewrite_ns(reader, owner, both - combined) +
+                                                  lowering_.combine_rewrite_ns(reader, owner, combined));
+}
+
+double ScheduleSimulator::inputs_ns(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes) {
+  most_ns_ = never_ns;
+  if (!prepare(request, bytes, element_bytes, {})) return 0.0;
+  std::vector<double> of_pu(machine_.size(), 0.0);
+  areas_.clear();
+  for (const Rank& rank : ranks_) {
+    for (const auto& input : rank.program.inputs) {
+      if (!areas_.insert(area_key(input.owner, input.area, 0)).second) continue;
+      of_pu[lowering_.pu(input.owner)] += lowering_.change_ns(input.bytes);
+    }
   }
+  return *std::max_element(of_pu.begin(), of_pu.end());
 }
 
 void ScheduleSimulator::restart(std::size_t chunks) {
@@ -178,7 +196,12 @@ Result<std::optional<ScheduleTimes>> ScheduleSimulator::run(const ScheduleReques
 /// Runs the first so many chunks and the tail of all ranks, unless they take too long.
 Result<void> ScheduleSimulator::work(std::size_t chunks) {
   restart(chunks);
-  lowering_.crowded() ? take_turns() : advance_all();
+  if (lowering_.crowded()) {
+    take_turns();
+  } else {
+    const bool shared = machine_.source_ns_per_kib || machine_.process_pages_ns_per_kib;
+    shared&& ranks_.size() > 2 ? advance_in_order() : advance_all();
+  }
   if (too_late_) return {};
   const auto stuck = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.part != Part::over; });
   if (stuck == ranks_.end()) return {};
@@ -272,13 +295,15 @@ double ScheduleSimulator::ready_ns(int number, Rank& rank, const LoweredOp& op) 
 }
 
 /// Runs one operation; false if it must wait.
-bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
+/// `read_ns`: how long a read takes, if that is known; else as long as alone.
+bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op, double read_ns) {
   const double ready = ready_ns(number, rank, op);
   if (ready == never_ns || (lowering_.crowded() && ready > rank.clock)) return false;
   switch (op.kind) {
     case LoweredOp::Kind::work: break;
+    case LoweredOp::Kind::read: rank.clock += read_ns < 0.0 ? op.line_ns : read_ns; break;
     case LoweredOp::Kind::send: send(number, rank, op); break;
-    case LoweredOp::Kind::receive: receive(number, rank, op); break;
+    case LoweredOp::Kind::receive: receive(number, rank, op, read_ns); break;
     case LoweredOp::Kind::post: {
       rank.clock += op.line_ns;
       const std::size_t posted = rank.tick_index(rank.chunks_before + rank.chunk, op.tick) + 1;
@@ -293,23 +318,42 @@ bool ScheduleSimulator::perform(int number, Rank& rank, const LoweredOp& op) {
   return true;
 }
 
+std::uint64_t ScheduleSimulator::area_key(int owner, const Area& area, std::size_t chunk) {
+  const auto part = [](auto number, int bits) { return static_cast<std::uint64_t>(number) << bits; };
+  return part(owner, 0) | part(area.first, 15) | part(area.count, 30) | part(area.buffer, 45) | part(chunk, 48);
+}
+
 void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
   const double start = std::max(rank.clock, rank.next_send_ns);
   if (op.exchanged) rank.exchange_start_ns = start;
   rank.clock = start + op.line_ns;
   rank.next_send_ns = start + op.gap_ns;
   rank.receiving = false;
-  queues_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start});
+  queues_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start, op.area});
   rank.clock += op.stream_ns / 2;
   if (op.lent) ++rank.lent;
 }
 
-void ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op) {
+/// A receiver that has waited begins to look for the next messages only then, and waits for their lines once more.
+void ScheduleSimulator::take_first_line(Rank& rank, const LoweredOp& op, double first_line_ns) const {
+  const auto& row = machine_.recv_row_ns;
+  double least_ns = rank.clock;
+  if (rank.receiving) {
+    const bool early = rank.in_row < row.size() && op.row_scale > 0.0;
+    least_ns += early ? std::max(op.gap_ns, row[rank.in_row] * op.row_scale) : op.gap_ns;
+    rank.in_row = first_line_ns + op.line_ns > least_ns ? 1 : rank.in_row + 1;
+  } else {
+    rank.in_row = first_line_ns > rank.clock ? 1 : row.size();
+    least_ns += op.line_ns;
+  }
+  rank.clock = std::max(least_ns, first_line_ns + op.line_ns);
+}
+
+void ScheduleSimulator::receive(int number, Rank& rank, const LoweredOp& op, double read_ns) {
   const MessageQueues::InFlightMessage message = queues_.take(op.peer, number);
-  rank.clock = rank.receiving ? std::max(rank.clock + op.gap_ns, message.first_line_ns + op.line_ns)
-                              : std::max(rank.clock, message.first_line_ns) + op.line_ns;
+  take_first_line(rank, op, message.first_line_ns);
   rank.receiving = true;
-  rank.clock += std::max(message.stream_ns, op.stream_ns);
+  rank.clock += std::max(message.stream_ns, read_ns < 0.0 ? op.stream_ns : read_ns);
   if (op.lent) {
     Rank& sender = ranks_[static_cast<std::size_t>(op.peer)];
     --sender.lent;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@ class MessageQueues {
     double first_line_ns;  ///< when its first line can be received
     double stream_ns;      ///< the sender's time for the following lines
     double start_ns;       ///< when the sender began
+    Area area;             ///< of the sender's, if it lends it
   };
 
   void clear(std::size_t ranks);
@@ -85,6 +87,9 @@ class ScheduleSimulator {
   /// The same of a loop of such barriers alone.
   Result<double> run_barriers();
 
+  /// What it costs the busiest PU to write the inputs of its ranks anew that others read in the call before.
+  double inputs_ns(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes);
+
   /// The operations of one rank. Their least_ns() is a lower bound for run() at a fraction of its cost. Valid until the
   /// next call.
   const LoweredProgram& program_of(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
@@ -104,6 +109,7 @@ class ScheduleSimulator {
     double exchange_start_ns = 0.0;
     double next_send_ns = 0.0;  ///< when the next send may start
     bool receiving = false;     ///< the last message operation was a receive
+    std::size_t in_row = 0;     ///< receives since the rank had to wait
     double returned_ns = 0.0;   ///< when the last lent buffer that was received has been read
     int lent = 0;               ///< messages that have not been received
     std::vector<double> ticks;  ///< when each was posted, by chunk
@@ -127,6 +133,7 @@ class ScheduleSimulator {
   };
 
   void add_cache_misses(int self);
+  void add_rewrite(int owner, int reader, double bytes);
   bool prepare(const ScheduleRequest& request, std::size_t bytes, std::size_t element_bytes,
                std::span<const double> start_ns);
   void restart(std::size_t chunks);
@@ -138,7 +145,13 @@ class ScheduleSimulator {
   void take_turns();
   void take_step(int number, Rank& rank);
   void wait(int number, Rank& rank);
-  void look_again(std::vector<int>& waiting);
+  class SharedSources;
+  void advance_in_order();
+  template <class BecomesReady>
+  void finish_operation(int number, Rank& rank, BecomesReady becomes_ready);
+  template <class BecomesReady>
+  void look_again(std::vector<int>& waiting, BecomesReady becomes_ready);
+  static std::uint64_t area_key(int owner, const Area& area, std::size_t chunk);
   bool next_call(Rank& rank);
   void enter_barrier(int number, Rank& rank);
   double passed_ns(int number, const Rank& rank) const;
@@ -146,9 +159,10 @@ class ScheduleSimulator {
   bool next_part(Rank& rank);
   double ready_ns(int number, Rank& rank, const LoweredOp& op) const;
   double stage_ready_ns(Rank& rank) const;
-  bool perform(int number, Rank& rank, const LoweredOp& op);
+  bool perform(int number, Rank& rank, const LoweredOp& op, double read_ns = -1.0);
   void send(int number, Rank& rank, const LoweredOp& op);
-  void receive(int number, Rank& rank, const LoweredOp& op);
+  void take_first_line(Rank& rank, const LoweredOp& op, double first_line_ns) const;
+  void receive(int number, Rank& rank, const LoweredOp& op, double read_ns);
 
   const Machine& machine_;
   const Group& group_;
@@ -157,9 +171,10 @@ class ScheduleSimulator {
   std::size_t slots_;
   std::vector<Rank> ranks_;
   MessageQueues queues_;
-  RunQueues run_queues_;                    ///< if ranks share PUs
-  std::vector<std::vector<int>> awaiting_;  ///< by rank: those that wait for something it has not done
-  std::vector<double> pu_body_ns_;          ///< per PU: lower bound for the work of its ranks in a chunk
+  RunQueues run_queues_;                       ///< if ranks share PUs
+  std::vector<std::vector<int>> awaiting_;     ///< by rank: those that wait for something it has not done
+  std::vector<double> pu_body_ns_;             ///< per PU: lower bound for the work of its ranks in a chunk
+  std::unordered_set<std::uint64_t> areas_{};  ///< by area_key(): those that some rank has read
   std::size_t chunks_ = 1, all_chunks_ = 1, tail_chunks_ = 0;
   std::size_t calls_ = 1;
   bool barriers_ = false;          ///< after each call
@@ -171,6 +186,36 @@ class ScheduleSimulator {
   double most_ns_ = 0.0;
   bool too_late_ = false;
 };
+
+/// The rank has performed an operation: goes past it, and tells those who waited for it.
+template <class BecomesReady>
+void ScheduleSimulator::finish_operation(int number, Rank& rank, BecomesReady becomes_ready) {
+  const LoweredOp& op = *rank.at;
+  rank.clock += op.after_ns;
+  ++rank.at;
+  look_again(awaiting_[static_cast<std::size_t>(number)], becomes_ready);
+  if (op.kind == LoweredOp::Kind::receive && op.lent) {
+    look_again(awaiting_[static_cast<std::size_t>(op.peer)], becomes_ready);
+  }
+}
+
+/// Ranks that wait for one that has just done something.
+template <class BecomesReady>
+void ScheduleSimulator::look_again(std::vector<int>& waiting, BecomesReady becomes_ready) {
+  for (std::size_t i = 0; i < waiting.size();) {
+    const int number = waiting[i];
+    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    const bool still_waits = rank.at != rank.stop;
+    const double ready = still_waits ? ready_ns(number, rank, *rank.at) : never_ns;
+    if (still_waits && ready == never_ns) {
+      ++i;
+      continue;
+    }
+    waiting[i] = waiting.back();
+    waiting.pop_back();
+    if (still_waits) becomes_ready(number, ready);
+  }
+}
 
 /// Errors of a simulation that do not depend on the request.
 Result<void> check_simulation(const Machine& machine, const Group& group, std::span<const double> start_ns);

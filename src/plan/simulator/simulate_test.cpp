@@ -37,6 +37,12 @@ TEST(CountedBarrier, TakesASwitchForEachRankOfAPu) {
   machine.process_switch_ns = 1500.0;
   EXPECT_DOUBLE_EQ(plan::counted_barrier_ns(machine, crowd, true), 2 * 1500.0 + 2 * 7.0);
   EXPECT_DOUBLE_EQ(plan::counted_barrier_ns(machine, crowd, false), 2 * 1000.0 + 2 * 7.0);
+  // Where the counter was timed: each PU adds that, and then all wait for a line.
+  machine.counter_ns = 3.0;
+  machine.fan_out_ns = {0.0, 4.0};
+  EXPECT_DOUBLE_EQ(ns({0, 1}), 2 * 3.0 + 7.0);
+  EXPECT_DOUBLE_EQ(ns({0, 1, 2}), 3 * 3.0 + 7.0 + 4.0);
+  EXPECT_DOUBLE_EQ(ns({2, 2, 2}), 3 * 1000.0);
   machine.switch_ns.reset();
   EXPECT_GT(ns({0, 0}), 0.0);
 }

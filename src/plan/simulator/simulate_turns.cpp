@@ -47,11 +47,7 @@ void ScheduleSimulator::take_step(int number, Rank& rank) {
     if (!next_call(rank)) return run_queues_.leaves();
   } else if (rank.at != rank.stop) {
     if (!perform(number, rank, *rank.at)) return wait(number, rank);
-    const LoweredOp& op = *rank.at;
-    rank.clock += op.after_ns;
-    ++rank.at;
-    look_again(awaiting_[static_cast<std::size_t>(number)]);
-    if (op.kind == LoweredOp::Kind::receive && op.lent) look_again(awaiting_[static_cast<std::size_t>(op.peer)]);
+    finish_operation(number, rank, [&](int other, double ready_ns) { run_queues_.becomes_ready(other, ready_ns); });
   } else if (!next_part(rank)) {
     rank.clock += rank.fetch_ns + rank.rewrite_ns;
     if (barriers_) {
@@ -71,23 +67,6 @@ void ScheduleSimulator::wait(int number, Rank& rank) {
     if (std::find(noted.begin(), noted.end(), number) == noted.end()) noted.push_back(number);
   }
   run_queues_.waits(ready);
-}
-
-/// Ranks that wait for one that has just done something.
-void ScheduleSimulator::look_again(std::vector<int>& waiting) {
-  for (std::size_t i = 0; i < waiting.size();) {
-    const int number = waiting[i];
-    Rank& rank = ranks_[static_cast<std::size_t>(number)];
-    const bool still_waits = rank.at != rank.stop;
-    const double ready = still_waits ? ready_ns(number, rank, *rank.at) : never_ns;
-    if (still_waits && ready == never_ns) {
-      ++i;
-      continue;
-    }
-    waiting[i] = waiting.back();
-    waiting.pop_back();
-    if (still_waits) run_queues_.becomes_ready(number, ready);
-  }
 }
 
 /// False: it was the last one.
