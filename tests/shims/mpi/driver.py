@@ -109,7 +109,9 @@ def test_race(mpi):
     often = {"SMELT_MPI_RACE": "1"}
     for ranks in (2, 3, 4):
         mpi.run(ranks, mpi.program("repeats"), variables=often)
-        mpi.run(ranks, mpi.program("matrix"), str(1200 // ranks), str(ranks), variables=often)
+        # MPICH's ranks do not give way to each other where there are more of them than PUs.
+        rounds = 100 if mpi.kind == "mpich" and ranks > 2 else 1200 // ranks
+        mpi.run(ranks, mpi.program("matrix"), str(rounds), str(ranks), variables=often)
         for mode in ("bits", "ibits"):
             at_ease = {**often, "SMELT_MPI_AFTER": "64", "SMELT_VERBOSE": "1"}
             text = mpi.run(ranks, mpi.program("race"), mode, variables=at_ease)
