@@ -59,18 +59,17 @@ class Files : public testing::Test {
 std::string text_of(const Graph& graph) {
   return with_ids(graph, [&](auto node_id, auto edge_id) {
     const auto out = graph.out<decltype(node_id), decltype(edge_id)>();
-    std::string text;
+    const bool weighted = graph.edge_values("weight") != nullptr;
+    std::ostringstream text;
+    const char* before = "";
     for (std::uint64_t node = 0; node < graph.num_nodes(); ++node) {
       for (std::uint64_t edge = out.begin[node]; edge < out.begin[node + 1]; ++edge) {
-        text += (text.empty() ? "" : " ") + std::to_string(node) + ">" + std::to_string(out.node_idx[edge]);
-        if (graph.edge_values("weight") != nullptr) {
-          std::ostringstream weight;
-          weight << weight_of(graph, edge);
-          text += ":" + weight.str();
-        }
+        text << before << node << '>' << std::uint64_t{out.node_idx[edge]};
+        if (weighted) text << ':' << weight_of(graph, edge);
+        before = " ";
       }
     }
-    return text;
+    return text.str();
   });
 }
 
