@@ -159,6 +159,8 @@ def test_nonblocking(mpi):
     mpi.run(2, program, "library", "30", "1", variables={"SMELT_MPI": "0"})
     for ranks, level, rounds in ((2, "single", 300), (3, "single", 60), (4, "single", 20), (2, "multiple", 100),
                                  (3, "multiple", 30)):
+        if mpi.kind == "mpich" and ranks > 2:  # they do not give way to each other where there are more of them than PUs
+            rounds = max(15, rounds // 3)
         text = mpi.run(ranks, program, level, str(rounds), str(ranks), variables={"SMELT_VERBOSE": "1"})
         if "all right" not in text:
             fail(f"did not get through:\n{text}")
