@@ -45,14 +45,14 @@ function(smelt_clears_by_vectors)
 endfunction()
 
 # smelt_common_headers(target [CLEARS_BY_VECTORS]): what most files of the library include is parsed once for all targets
-# that are compiled by g++ as position-independent code with the same options for the processor. (clang asks for the same
-# options altogether.)
+# that are compiled as position-independent code with the same options for the processor. (clang also wants all of them
+# optimized, or none, and knows other options than those that make g++'s cold rooms alike.)
 function(smelt_common_headers target)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_BUILD_TYPE STREQUAL Release)
     return()
   endif()
   set(headers smelt_common_headers)
-  if(CLEARS_BY_VECTORS IN_LIST ARGN)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CLEARS_BY_VECTORS IN_LIST ARGN)
     set(headers smelt_common_headers_clearing_by_vectors)
   endif()
   if(NOT TARGET ${headers})
@@ -67,7 +67,9 @@ function(smelt_common_headers target)
     endif()
   endif()
   target_precompile_headers(${target} REUSE_FROM ${headers})
-  target_compile_options(${target} PRIVATE -fpch-preprocess)  # for compiler caches
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+    target_compile_options(${target} PRIVATE -fpch-preprocess)  # for compiler caches
+  endif()
 endfunction()
 
 # smelt_compile_together(target batch files...): where many files are as one, these are one of their own. The others

@@ -35,8 +35,9 @@ TEST(ArraysInC, FilledCopiedAndAsked) {
       ASSERT_EQ(smelt_array_fill(array.value, &value), SMELT_OK);
       const auto* const elements =
           static_cast<const Odd*>(smelt_array_copy(array.value, smelt_array_copies(array.value) - 1));
-      for (size_t i = 0; i < count; ++i) ASSERT_EQ(std::memcmp(&elements[i], &value, sizeof value), 0) << i;
-      std::vector<Odd> values(count, Odd{{9}});
+      std::vector<Odd> values(count, value);
+      ASSERT_EQ(std::memcmp(elements, values.data(), count * sizeof(Odd)), 0);
+      values.assign(count, Odd{{9}});
       ASSERT_EQ(smelt_array_copy_from(array.value, values.data()), SMELT_OK);
       EXPECT_EQ(std::memcmp(smelt_array_local(array.value), values.data(), count * sizeof(Odd)), 0);
       int nodes[64], node_count = 0;

@@ -105,16 +105,16 @@ TEST(Graph, FromEdgesInMemoryEqualsThePlainReference) {
         BuildOptions options;
         options.undirected = choice % 2 == 1;
         options.simple = choice / 2 % 2 == 1;
+        const auto edges = expected(input, options);
+        auto turned = edges;
+        std::stable_sort(turned.begin(), turned.end(), [](const auto& a, const auto& b) {
+          return std::pair(std::get<1>(a), std::get<0>(a)) < std::pair(std::get<1>(b), std::get<0>(b));
+        });
         for (const int threads : {1, 3}) {
           options.threads = threads;
           const auto graph = make_graph(nodes, input.from, input.to, input.weight, options);
           ASSERT_TRUE(graph) << graph.error().message;
-          const auto edges = expected(input, options);
           ASSERT_EQ(out_edges(*graph), edges) << nodes << " nodes, " << count << " edges, choice " << choice;
-          auto turned = edges;
-          std::stable_sort(turned.begin(), turned.end(), [](const auto& a, const auto& b) {
-            return std::pair(std::get<1>(a), std::get<0>(a)) < std::pair(std::get<1>(b), std::get<0>(b));
-          });
           ASSERT_EQ(in_edges(*graph), turned) << nodes << " nodes, " << count << " edges, choice " << choice;
         }
       }

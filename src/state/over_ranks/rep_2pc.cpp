@@ -30,7 +30,8 @@ class Rep2pc final : public Member {
  private:
   static constexpr int free_flag = -1;
   static constexpr std::uint64_t first_pause_ns = 200;
-  static constexpr int most_doublings = 10;
+  static constexpr std::uint64_t short_pause_ns = first_pause_ns << 10;
+  static constexpr int most_doublings = 30;
 
   MapAnswer look_up(const GroupCall& call) noexcept override {
     step_now_and_then();
@@ -55,10 +56,11 @@ class Rep2pc final : public Member {
   MapAnswer update(const GroupCall& call) noexcept override {
     for (int attempt = 0; !win(call); ++attempt) {
       if (status_ != Status::ok) return {};
-      // Ranks with low numbers retry first. The delay grows with the number of failures.
-      const std::uint64_t pause_ns = (first_pause_ns * static_cast<std::uint64_t>(rank_ + 1))
-                                     << std::min(attempt, most_doublings);
-      const std::uint64_t until = monotonic_ns() + pause_ns;
+      // Ranks with low numbers retry first. The delay grows with the number of failures, until an attempt fits between
+      // those of two ranks: attempts with long keys, or of more ranks than PUs, take milliseconds.
+      const std::uint64_t most_ns = std::max(short_pause_ns, attempt_ns_);
+      const std::uint64_t pause_ns = std::min(first_pause_ns << std::min(attempt, most_doublings), most_ns);
+      const std::uint64_t until = monotonic_ns() + pause_ns * static_cast<std::uint64_t>(rank_ + 1);
       await([&] { return monotonic_ns() >= until; });
     }
     const MapAnswer answer = table_.apply(message_of(Kind::commit, call, rank_), call.hash, call.result);
@@ -83,6 +85,7 @@ class Rep2pc final : public Member {
     const bool waits = !is_mutant(Mutant::rep_2pc_votes_for_higher);
     if (waits && !await([this] { return flag_ == free_flag; })) return false;
     take_flag(rank_, call.key, call.hash);
+    const std::uint64_t begun = monotonic_ns();
     Message request;
     request.kind = Kind::vote_request;
     request.client = rank_;
@@ -91,6 +94,7 @@ class Rep2pc final : public Member {
     against_ = false;
     send_to_all(request);
     if (!await([this] { return missing_ == 0; })) return false;
+    attempt_ns_ = monotonic_ns() - begun;
     if (!against_) return true;
     request.kind = Kind::abort;
     request.key = {};
@@ -143,7 +147,8 @@ class Rep2pc final : public Member {
   Buffer flag_key_ = key_buffer();
   std::uint64_t flags_taken_ = 0;
   Buffer fresh_ = value_buffer();
-  int missing_ = 0;  ///< answers
+  int missing_ = 0;               ///< answers
+  std::uint64_t attempt_ns_ = 0;  ///< time of the last vote
   bool against_ = false;
 };
 
