@@ -1,10 +1,12 @@
 // The table itself: places and sizes of buckets and blocks, growth step by step, owners that die, processes' numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <map>
 #include <set>
 #include <thread>
@@ -304,6 +306,29 @@ class SharedTable : public testing::Test {
     return number;
   }
 };
+
+/// A private map reserves half as much until it is allowed to; a shared one must be the same for all.
+TEST_F(SharedTable, TakesWhatAddressSpaceThereIs) {
+#ifndef SMELT_SANITIZED
+  const int end = run([&] {
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const std::size_t bytes = pages * 4096 + (std::size_t{3} << 30);
+    const rlimit limit = {bytes, bytes};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return 1;
+    auto own = map_detail::create(shape.geometry, {.capacity = 0});
+    if (!own) return 2;
+    const Word reach = (*own)->header().reach;
+    if (reach != Word{1} << 31) return 3;
+    if (!put(**own, 1, 2) || get(**own, 1) != 2) return 4;
+    const auto none = map_detail::create(shape.geometry, {.capacity = 0, .most_bytes = std::size_t{16} << 20});
+    if (!none) return 5;
+    const auto refused = map_detail::attach(name, shape.geometry);
+    return !refused && refused.error().message.find("cannot set aside") != std::string::npos ? 0 : 6;
+  });
+  EXPECT_EQ(end, 0);
+#endif
+}
 
 TEST_F(SharedTable, IsTakenOverFromAnOwnerThatDies) {
   ASSERT_TRUE(put(*table, 1, 10));
