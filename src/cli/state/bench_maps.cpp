@@ -209,6 +209,8 @@ class MapContest {
   /// Starts that were taken again, and those that count although the machine was not as measured.
   int retaken() const { return retaken_; }
   int unsteady() const { return unsteady_; }
+  /// Of each start that counts, after it.
+  const std::vector<Floor>& floors() const { return floors_; }
 
   BenchedCell measure(const MapLoad& load, double turn_s) {
     BenchedCell cell{load, {}};
@@ -223,11 +225,13 @@ class MapContest {
     for (int start = 0; start < starts_; ++start) {
       std::ranges::shuffle(order, random_);
       while (!take_start(order, load, turn_s)) {
-        if (retakes-- == 0) {
+        if (retakes == 0) {
           ++unsteady_;
           break;
         }
+        --retakes;
         ++retaken_;
+        floors_.pop_back();
         for (MeasuredMap* map : order) map->turns_per_s.pop_back();
       }
     }
@@ -240,6 +244,7 @@ class MapContest {
     const auto before = probe_floor(pus_);
     for (MeasuredMap* map : order) take_turn(*map, load, turn_s);
     const auto after = probe_floor(pus_);
+    floors_.push_back(after ? *after : Floor{});
     if (!before || !after) return true;
     return is_as_measured(*before) && is_as_measured(*after) && !floor_moved(before->line_ns, after->line_ns);
   }
@@ -280,6 +285,7 @@ class MapContest {
   MapPlatform platform_;
   int starts_;
   int retaken_ = 0, unsteady_ = 0;
+  std::vector<Floor> floors_;
   std::vector<int> pus_;
   std::optional<Communicator> communicator_;
   std::vector<std::string> names_;
@@ -399,13 +405,15 @@ void bench_maps(const BenchState& arguments) {
     }
     return;
   }
-  Json list = Json::array();
+  Json list = Json::array(), floors = Json::array();
   for (const auto& cell : cells) list.push_back(cell_document(cell));
+  for (const auto& floor : contest.floors()) floors.push_back({{"line_ns", floor.line_ns}, {"work_ns", floor.work_ns}});
   print(format_json({{"benchmark", "map"},
                      {"ranks", contest.pus().size()},
                      {"pus", contest.pus()},
                      {"starts", starts},
                      {"turn_s", turn_s},
+                     {"floors", floors},
                      {"retaken", contest.retaken()},
                      {"unsteady", contest.unsteady()},
                      {"cells", list},
