@@ -253,6 +253,16 @@ TEST_F(ChoiceOfServers, IsThatOfTheAlgorithm) {
   EXPECT_THAT(servers({.algorithm = "kv", .servers = 3}), ElementsAre(0, 1, 2));
   EXPECT_THAT(servers({.algorithm = "kv", .faults = Faults::crash}), ElementsAre(0, 1, 2, 3));
   EXPECT_THAT(servers({.algorithm = "kv", .faults = Faults::stop, .servers = 4}), ElementsAre(0, 1, 2, 3));
+  SynthSpec small;
+  small.packages = 1;
+  small.cores = 4;
+  const Machine one_node = *synthesize_machine(small);
+  CommunicatorOptions options;
+  options.pin = false;
+  options.search_ms = 0;
+  options.profile = "none";
+  const auto near = *Communicator::create(one_node, whole_machine(one_node), options);
+  EXPECT_THAT(Numbers::create(near, {.algorithm = "kv"})->servers(), ElementsAre(0));
   const auto apart = make({.algorithm = "part_simple", .colocate = false});
   const auto& ranking = apart.ranking();
   const auto predicted = std::ranges::find(ranking, "part_simple", &MapPrediction::algorithm);
