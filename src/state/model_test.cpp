@@ -124,6 +124,71 @@ TEST(MapModel, EveryEquationGivesWhatAnotherTranscriptionGives) {
   }
 }
 
+/// What smelt's own implementations cost, by a second transcription of "As built" (docs/reference/map-model.md).
+TEST(MapModel, AsBuiltGivesWhatAnotherTranscriptionGives) {
+  const struct {
+    std::string algorithm;
+    int clients, servers;
+    double lookups, access;
+    struct {
+      double lookup_ns, update_ns, overlapped_ns, clients_mops, servers_mops;
+    } expected;
+  } as_built[] = {
+      {"part_simple", 7, 3, 0.9, 11, {291.000000, 283.000000, 0.000000, 24.121296, 37.783375}},
+      {"part_simple", 2, 1, 0.5, 30, {237.000000, 210.000000, 0.000000, 8.948546, 10.000000}},
+      {"part_simple", 20, 1, 0.98, 5, {212.000000, 210.000000, 0.000000, 94.357426, 13.683634}},
+      {"part_caching", 7, 3, 0.9, 11, {154.937500, 1119.437500, 51.975000, 35.103115, 41.390015}},
+      {"part_caching", 2, 1, 0.5, 30, {183.333333, 546.000000, 44.000000, 6.237006, 8.955224}},
+      {"part_caching", 20, 1, 0.98, 5, {82.811594, 2531.826087, 35.791304, 208.332075, 21.674530}},
+      {"rep_remote", 7, 1, 0.9, 11, {233.000000, 920.000000, 58.800000, 28.818444, 11.862396}},
+      {"rep_remote", 2, 1, 0.5, 30, {252.000000, 393.000000, 51.500000, 7.380074, 11.904762}},
+      {"rep_remote", 20, 1, 0.98, 5, {227.000000, 2282.000000, 37.525000, 86.739673, 12.810658}},
+      {"rep_local", 7, 1, 0.9, 11, {32.000000, 2005.000000, 63.200000, 42.143287, 28.089888}},
+      {"rep_local", 2, 1, 0.5, 30, {51.000000, 778.000000, 93.250000, 6.225681, 10.204082}},
+      {"rep_local", 20, 1, 0.98, 5, {26.000000, 5049.350000, 17.005000, 182.711809, 103.305785}},
+      {"rep_2pc", 7, 0, 0.9, 11, {32.000000, 3288.000000, 0.000000, 19.574944, 11.273957}},
+      {"rep_2pc", 2, 0, 0.5, 30, {51.000000, 931.000000, 127.500000, 5.502063, 3.696858}},
+      {"rep_2pc", 20, 0, 0.98, 5, {26.000000, 9448.000000, 0.000000, 93.266182, 40.128411}},
+      {"rep_sc", 7, 1, 0.9, 11, {32.000000, 920.000000, 18.900000, 68.694799, 59.523810}},
+      {"rep_sc", 2, 1, 0.5, 30, {51.000000, 393.000000, 47.500000, 11.461318, 21.505376}},
+      {"rep_sc", 20, 1, 0.98, 5, {26.000000, 2282.000000, 5.225000, 303.513165, 219.298246}},
+      {"shared", 7, 0, 0.9, 11, {32.000000, 54.571429, 0.000000, 204.336947, 253623.188406}},
+      {"shared", 2, 0, 0.5, 30, {43.666667, 74.500000, 0.000000, 33.850494, 61538.461538}},
+      {"shared", 20, 0, 0.98, 5, {25.260870, 50.500000, 0.000000, 776.227198, 1315789.473684}},
+      {"kv", 7, 0, 0.9, 11, {125.667067, 538.556578, 0.000000, 41.927210, 76.923077}},
+      {"kv", 2, 0, 0.5, 30, {106.833333, 411.000000, 0.000000, 7.724493, 15.384615}},
+      {"kv", 20, 0, 0.98, 5, {162.764304, 574.032049, 0.000000, 116.966137, 384.615385}},
+  };
+  MapPlatform platform = odd_platform(MapBroadcast::tree);
+  platform.software_cycle = 0.5;
+  for (const auto& row : as_built) {
+    SCOPED_TRACE(row.algorithm + " with " + std::to_string(row.clients) + " clients");
+    const auto result =
+        predict_map(platform, row.algorithm, odd_load(row.lookups, row.access), row.clients + row.servers, row.servers);
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->clients, row.clients);
+    expect_close(result->lookup_ns, row.expected.lookup_ns);
+    expect_close(result->update_ns, row.expected.update_ns);
+    expect_close(result->overlapped_ns, row.expected.overlapped_ns);
+    expect_close(result->clients_per_s / 1e6, row.expected.clients_mops);
+    expect_close(result->servers_per_s / 1e6, row.expected.servers_mops);
+  }
+  for (const char* sequenced : {"rep_remote", "rep_local", "rep_sc"}) {
+    EXPECT_EQ(predict_map(platform, sequenced, odd_load(0.5, 11), 40)->servers, 1) << "one sequencer";
+  }
+  // Sequential lookups of kv do not ask the log; one replica for each client where their number is not known.
+  MapLoad load = odd_load(0.9, 11);
+  const double linearizable = predict_map(platform, "kv", load, 2)->lookup_ns;
+  load.consistency = Consistency::sequential;
+  EXPECT_DOUBLE_EQ(predict_map(platform, "kv", load, 2)->lookup_ns, 12 + 9 + 11);
+  EXPECT_NEAR(linearizable, 12 + 9 + 11 + 32.5 + 70 * 0.1 / 1.1, 1e-9);
+  const double three = predict_map(platform, "kv", load, 3)->update_ns;
+  platform.replicas = 0;
+  EXPECT_DOUBLE_EQ(predict_map(platform, "kv", load, 3)->update_ns, three);
+  platform.replicas = 1;
+  EXPECT_DOUBLE_EQ(predict_map(platform, "kv", load, 1)->update_ns, 12 + 9 + 11 + 120);
+}
+
 TEST(MapModel, LongWaysLeaveTimeForAllInterrupts) {
   MapPlatform platform = odd_platform(MapBroadcast::sends);
   platform.latency = 2000;

@@ -168,6 +168,11 @@ TEST(MapGroup, RefusesWhatAnAlgorithmCannotDo) {
   const auto large = MapGroup<Key, std::array<char, 5000>>::create(communicator(2), {.algorithm = "rep_local"});
   ASSERT_FALSE(large);
   EXPECT_THAT(large.error().message, HasSubstr("take shared"));
+  EXPECT_THAT(large.error().message, HasSubstr("up to 4096 bytes, these have 5008"));
+  using Text = std::array<char, 4088>;
+  EXPECT_TRUE((MapGroup<Key, Text>::create(communicator(2), {.algorithm = "rep_local"}))) << "the largest";
+  EXPECT_FALSE((MapGroup<Key, std::array<char, 4089>>::create(communicator(2), {.algorithm = "rep_local"})));
+  EXPECT_TRUE((MapGroup<Key, std::array<char, 5000>>::create(communicator(2), {.algorithm = "shared"})));
 }
 
 TEST(MapGroup, DedicatedServersIssueNothing) {
@@ -208,6 +213,107 @@ TEST(MapGroup, ChoosesByTheModel) {
   const auto asked = Numbers::create(communicator(2), {.algorithm = "rep_local"});
   ASSERT_TRUE(asked);
   EXPECT_EQ(asked->reason(), "asked for");
+}
+
+/// Over a machine whose costs are known: four cores, two NUMA nodes.
+class ChoiceOfServers : public testing::Test {
+ protected:
+  ChoiceOfServers() {
+    SynthSpec spec;
+    spec.packages = 2;
+    spec.cores = 2;
+    CommunicatorOptions options;
+    options.pin = false;
+    options.search_ms = 0;
+    options.profile = "none";
+    const Machine machine = *synthesize_machine(spec);
+    over_.emplace(*Communicator::create(machine, whole_machine(machine), options));
+  }
+  Numbers make(const MapOptions& options) {
+    auto group = Numbers::create(*over_, options);
+    EXPECT_TRUE(group) << group.error().message;
+    return *std::move(group);
+  }
+  std::vector<int> servers(const MapOptions& options) { return make(options).servers(); }
+
+  std::optional<Communicator> over_;
+};
+
+TEST_F(ChoiceOfServers, IsThatOfTheAlgorithm) {
+  using testing::ElementsAre;
+  using testing::IsEmpty;
+  EXPECT_THAT(servers({.algorithm = "part_simple"}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(servers({.algorithm = "part_caching", .servers = 2}), ElementsAre(0, 2));
+  EXPECT_THAT(servers({.algorithm = "part_simple", .servers = 4}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(servers({.algorithm = "part_simple", .servers = 3, .colocate = false}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(servers({.algorithm = "rep_local", .servers = 3}), ElementsAre(0));
+  EXPECT_THAT(servers({.algorithm = "rep_2pc"}), IsEmpty());
+  EXPECT_THAT(servers({.algorithm = "shared"}), IsEmpty());
+  EXPECT_THAT(servers({.algorithm = "kv"}), ElementsAre(0, 2)) << "one for each NUMA node";
+  EXPECT_THAT(servers({.algorithm = "kv", .servers = 3}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(servers({.algorithm = "kv", .faults = Faults::crash}), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(servers({.algorithm = "kv", .faults = Faults::stop, .servers = 4}), ElementsAre(0, 1, 2, 3));
+  SynthSpec small;
+  small.packages = 1;
+  small.cores = 4;
+  const Machine one_node = *synthesize_machine(small);
+  CommunicatorOptions options;
+  options.pin = false;
+  options.search_ms = 0;
+  options.profile = "none";
+  const auto near = *Communicator::create(one_node, whole_machine(one_node), options);
+  EXPECT_THAT(Numbers::create(near, {.algorithm = "kv"})->servers(), ElementsAre(0));
+  const auto apart = make({.algorithm = "part_simple", .colocate = false});
+  const auto& ranking = apart.ranking();
+  const auto predicted = std::ranges::find(ranking, "part_simple", &MapPrediction::algorithm);
+  ASSERT_NE(predicted, ranking.end());
+  EXPECT_EQ(apart.servers().size(), static_cast<std::size_t>(predicted->servers));
+  EXPECT_TRUE(apart.servers_are_dedicated());
+  EXPECT_FALSE(make({.algorithm = "part_simple"}).servers_are_dedicated());
+  EXPECT_FALSE(make({.algorithm = "rep_2pc", .colocate = false}).servers_are_dedicated());
+}
+
+TEST_F(ChoiceOfServers, IsRefusedWhereNobodyIsLeft) {
+  const auto refuses = [&](const MapOptions& options, const char* says) {
+    const auto group = Numbers::create(*over_, options);
+    ASSERT_FALSE(group) << says;
+    EXPECT_THAT(group.error().message, HasSubstr(says));
+  };
+  refuses({.algorithm = "part_simple", .servers = 5}, "servers is 5; it must be 0 to 4");
+  refuses({.algorithm = "part_simple", .servers = -1}, "servers is -1");
+  refuses({.algorithm = "part_simple", .servers = 4, .colocate = false}, "one rank at least must be left");
+  refuses({.algorithm = "kv", .faults = Faults::crash, .servers = 3}, "every rank has a replica");
+  refuses({.algorithm = "part_caching", .faults = Faults::crash}, "part_caching survives 'none', not 'crash'");
+  refuses({.algorithm = "shared", .faults = Faults::stop}, "shared survives 'crash', not 'stop'");
+  refuses({.algorithm = "best", .lookups = 1.5}, "lookups");
+}
+
+TEST_F(ChoiceOfServers, FollowsTheModel) {
+  const auto best = make({.lookups = 0.5, .keys = 1000});
+  ASSERT_GE(best.ranking().size(), 2u);
+  EXPECT_EQ(best.algorithm(), best.ranking()[0].algorithm);
+  EXPECT_THAT(best.reason(), HasSubstr("the model expects "));
+  EXPECT_THAT(best.reason(), HasSubstr(" of " + best.ranking()[1].algorithm));
+  MapLoad load;
+  load.lookups = 0.5, load.keys = 1000;
+  load.bytes_per_key = 128 / 6.0 * 1.5;  // six cells to a bucket of two lines, filled to two thirds
+  const Machine machine = *synthesize_machine({.packages = 2, .cores = 2});
+  const auto expected = *rank_maps(*platform_of(machine, whole_machine(machine)), load, 4);
+  ASSERT_EQ(best.ranking().size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(best.ranking()[i].algorithm, expected[i].algorithm);
+    EXPECT_NEAR(best.ranking()[i].per_s, expected[i].per_s, expected[i].per_s * 1e-9);
+  }
+  // Without a number of keys, the capacity is it; with neither, there is one key.
+  const auto first = [&](const MapOptions& options) { return make(options).ranking()[0].per_s; };
+  EXPECT_EQ(first({.capacity = 50'000, .keys = 5}), first({.capacity = 5}));
+  EXPECT_EQ(first({.capacity = 0}), first({.capacity = 1}));
+  EXPECT_LT(first({.keys = 1e9}), first({.capacity = 1'000}));
+  const auto kv = make({.algorithm = "kv", .consistency = Consistency::sequential});
+  EXPECT_EQ(kv.consistency(), Consistency::sequential);
+  EXPECT_EQ(make({.algorithm = "kv"}).consistency(), Consistency::linearizable);
+  EXPECT_EQ(make({.algorithm = "rep_local", .consistency = Consistency::sequential}).consistency(),
+            Consistency::linearizable);
 }
 
 }  // namespace

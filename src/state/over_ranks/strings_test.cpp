@@ -151,6 +151,10 @@ TEST_P(Snapshots, AreOfOneMoment) {
       ASSERT_TRUE(first == second || first == second + 1) << first << " " << second;
       if (linearizable) {
         ASSERT_GE(second, least);
+        // After the snapshot, which must not depend on them: copies of part_caching, which the writer's next updates
+        // have to invalidate.
+        ASSERT_GE(mine.get(keys.second).value_or(0), second);
+        ASSERT_GE(mine.get(keys.first).value_or(0), first);
       }
     }
     readers.fetch_sub(1);
@@ -175,6 +179,81 @@ TEST(SnapshotsOfStrings, HaveThemWhole) {
       for (const auto& [key, value] : own) ASSERT_EQ(all.at(key), value);
     });
   }
+}
+
+/// Messages longer than a command of the log are cut into pieces of 127 words.
+TEST(LongStringsOfKv, AreCutAnywhere) {
+  const Setting setting{"kv", 2, 2, true};
+  auto group = StringMapGroup::create(communicator(2), options_of(setting));
+  ASSERT_TRUE(group) << group.error().message;
+  std::vector<std::size_t> lengths;
+  for (const std::size_t words : {1, 122, 123, 124, 249, 250, 251, 377, 8188}) {
+    for (const std::size_t less : {0, 1, 7}) lengths.push_back(words * 8 - less);
+  }
+  std::atomic<std::size_t> written{0};
+  on_all(setting, *group, [&](StringMapRank& mine) {
+    for (std::size_t i = 0; i < lengths.size(); ++i) {
+      const std::string value(lengths[i], static_cast<char>('a' + i % 26));
+      if (mine.rank() == 0) {
+        ASSERT_TRUE(mine.put(std::to_string(i), value));
+        written.store(i + 1);
+      }
+      while (written.load() <= i) mine.progress();
+      ASSERT_EQ(mine.get(std::to_string(i)), value) << lengths[i];
+    }
+  });
+}
+
+/// A replica that makes no call is evicted. Later it has everything, by a snapshot.
+template <class Group, class Make>
+void expect_whole_after_eviction(Make make) {
+  MapOptions options;
+  options.algorithm = "kv";
+  options.faults = Faults::stop;
+  auto group = Group::create(communicator(2), options);
+  ASSERT_TRUE(group) << group.error().message;
+  std::atomic<bool> done{false};
+  auto lazy = group->attach(1);
+  ASSERT_TRUE(lazy) << lazy.error().message;
+  constexpr int keys = 300, updates = 40'000;  // more than the log has entries
+  std::thread worker([&] {
+    auto mine = group->attach(0);
+    ASSERT_TRUE(mine);
+    for (int i = 0; i < updates; ++i) {
+      const auto [key, value] = make(i % keys, i);
+      ASSERT_TRUE(mine->put(key, value)) << mine->failure();
+    }
+    const auto [key, value] = make(keys - 1, 0);
+    ASSERT_TRUE(mine->erase(key).found);
+    done.store(true);
+    ASSERT_EQ(mine->finish(), Status::ok) << mine->failure();
+  });
+  while (!done.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < keys - 1; ++i) {
+    const int last = (updates - 1 - i) / keys * keys + i;
+    const auto [key, value] = make(i, last);
+    ASSERT_EQ(lazy->get(key), value) << lazy->failure();
+  }
+  EXPECT_FALSE(lazy->get(make(keys - 1, 0).first));
+  EXPECT_EQ(lazy->snapshot().size(), static_cast<std::size_t>(keys - 1));
+  EXPECT_TRUE(lazy->put(make(0, 1).first, make(0, 1).second));
+  EXPECT_EQ(lazy->finish(), Status::ok) << lazy->failure();
+  worker.join();
+}
+
+TEST(EvictedReplicasOfKv, HaveAllNumbers) {
+  using Value = std::array<std::uint64_t, 3>;
+  expect_whole_after_eviction<MapGroup<std::uint64_t, Value>>([](int key, int number) {
+    const auto n = static_cast<std::uint64_t>(number);
+    return std::pair(static_cast<std::uint64_t>(key), Value{n, n + 1, n * n});
+  });
+}
+
+TEST(EvictedReplicasOfKv, HaveAllStrings) {
+  expect_whole_after_eviction<StringMapGroup>([](int key, int number) {
+    const std::string name = key == 7 ? std::string() : std::to_string(key);
+    return std::pair(name, key % 10 == 3 ? std::string() : std::string(static_cast<std::size_t>(number % 50), 'x'));
+  });
 }
 
 TEST(SnapshotsOfDedicatedServers, AreRefused) {
