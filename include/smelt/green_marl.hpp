@@ -95,7 +95,7 @@ struct CompileOptions {
   bool fuse = true;                               ///< loops over the same nodes become one
   bool precompute = true;                         ///< what sums take of each neighbour is computed once per node
   bool merge = true;                              ///< HasEdgeTo in loops over neighbours becomes a merge
-  bool fetch_ahead = true;                        ///< sums over neighbours ask for what they read some edges before
+  bool fetch_ahead = true;                        ///< loops over neighbours ask early for what they read
   bool bins = true;                               ///< a map that gives nodes by least value becomes bins, where it may
   std::string compiler;                           ///< "": $CXX, else c++, g++ or clang++, whichever there is
   bool cache = true;                              ///< keep what was compiled in SMELT_CACHE_DIR

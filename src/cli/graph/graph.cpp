@@ -293,7 +293,7 @@ void add_compile_options(Command& command, CompileFlags& flags) {
   command.flag("--no-precompute", flags.no_precompute,
                "sums over neighbours compute what they take of each for every edge");
   command.flag("--no-fetch-ahead", flags.no_fetch_ahead,
-               "sums over neighbours wait for each value instead of asking for it some edges before");
+               "loops over neighbours wait for each value instead of asking for it before");
   command.flag("--no-merge", flags.no_merge, "HasEdgeTo is looked up, lists are not merged");
   command.flag("--no-bins", flags.no_bins, "nodes are taken out of a map one after the other, by their values");
   command.flag("--no-cache", flags.no_cache, "compile anew, keep nothing");

@@ -142,12 +142,16 @@ std::string Writer::index_of(const Expression& driver) {
 }
 
 /// An lvalue of a property's value.
-std::string Writer::element(const Symbol& property, const std::string& index) {
-  if (region_ == nullptr || is_private(property, *region_->statement))
-    return fmt::format("{}[{}]", name_of(property), index);
+/// A property's values: the property, or the region's local pointer to them.
+std::string Writer::array_of(const Symbol& property) {
+  if (region_ == nullptr || is_private(property, *region_->statement)) return name_of(property);
   auto& pointer = region_->pointers[&property];
   if (pointer.empty()) pointer = name_of(property) + "_";
-  return fmt::format("{}[{}]", pointer, index);
+  return pointer;
+}
+
+std::string Writer::element(const Symbol& property, const std::string& index) {
+  return fmt::format("{}[{}]", array_of(property), index);
 }
 
 std::string Writer::field(const Expression& expression) {
@@ -278,7 +282,7 @@ std::vector<std::string> Writer::arrays_at(const Expression& sum, const Symbol& 
 }
 
 /// Whether the neighbours are those of the nodes of a loop over all nodes: their lists are read one after the other.
-bool Writer::visits_all_edges(const Iteration& iteration) const {
+bool Writer::visits_all_lists(const Iteration& iteration) const {
   const Statement& loop = *region_->statement;
   const Expression& source = *iteration.source;
   if (loop.kind == StatementKind::group_assign)
@@ -309,7 +313,7 @@ std::string Writer::neighbour_sum(const Expression& expression) {
   const auto precomputed = precomputed_.find(&expression);
   const std::string value = precomputed != precomputed_.end() ? fmt::format("{}[{}]", precomputed->second, name)
                                                               : code(*expression.operands[0]);
-  const auto arrays = options_.fetch_ahead && visits_all_edges(iteration) ? arrays_at(expression, *iteration.iterator)
+  const auto arrays = options_.fetch_ahead && visits_all_lists(iteration) ? arrays_at(expression, *iteration.iterator)
                                                                           : std::vector<std::string>();
   std::string ahead, fetch;
   if (!arrays.empty()) {

@@ -14,7 +14,7 @@ struct CodeOptions {
   bool pull_only = false;   ///< neighbour loops with a reduction read from the neighbours where possible
   bool fuse = true;         ///< merge loops over the same nodes
   bool precompute = true;   ///< compute the terms of a sum over neighbours once per node beforehand
-  bool fetch_ahead = true;  ///< sums over neighbours ask for what they read some edges before
+  bool fetch_ahead = true;  ///< loops over neighbours ask early for what they read
   bool merge = true;        ///< turn HasEdgeTo within a loop over neighbours into a merge of two lists
   bool bins =
       true;  ///< turn a map that returns nodes by least value into bins if the order within a value does not matter

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "graph/code/writer.hpp"
@@ -143,15 +144,53 @@ void Writer::loop(const Statement& statement) {
 }
 
 void Writer::plain_loop(const Statement& statement) {
+  fetch_first(statement);
   const int depth = out_->depth();
   open_iteration(*statement.iteration, *out_, statement.body[0].get());
   filtered_body(statement);
   while (out_->depth() > depth) out_->close();
 }
 
+/// The bound of a loop that ends where its filter's counter reaches it; null for other loops.
+const Expression* Writer::ending_bound(const Statement& statement) const {
+  const auto* bound = lasting_bound(statement);
+  return bound != nullptr && mode_of(*bound->operands[0]->reference.symbol) == Mode::plain ? bound : nullptr;
+}
+
+/// Such a loop reads the start of each node's list, and the lists of the nodes that a loop over all nodes comes to next
+/// are known.
+void Writer::fetch_first(const Statement& statement) {
+  const Iteration& iteration = *statement.iteration;
+  const bool in = iteration.range == Range::in_neighbours;
+  if (region_ == nullptr || !options_.fetch_ahead || (iteration.range != Range::neighbours && !in) ||
+      !visits_all_lists(iteration) || ending_bound(statement) == nullptr)
+    return;
+  const std::string& name = name_of(*iteration.iterator);
+  std::set<std::string> arrays;
+  walk_statements(*statement.body[0], [&](const Statement& each) {
+    for_each_expression(each, [&](const Expression& expression) {
+      walk(expression, [&](const Expression& read) {
+        if (read.kind != ExpressionKind::field || read.operands[0]->kind != ExpressionKind::name) return;
+        const Symbol& property = *read.reference.symbol;
+        const bool plain = !is_any_collection(read.type) && !read.type.is(TypeKind::string);
+        if (read.operands[0]->reference.symbol != iteration.iterator || !plain) return;
+        if (!property.type.is(TypeKind::node_property) || is_private(property, *region_->statement)) return;
+        arrays.insert(array_of(property));
+      });
+    });
+  });
+  if (arrays.empty()) return;
+  const Symbol& graph = *graph_of(iteration.source->type);
+  const std::string begin = array(graph, in ? "r_begin" : "begin"),
+                    node_idx = array(graph, in ? "r_node_idx" : "node_idx");
+  out_->add(fmt::format("gm::fetch_first({}, {}, {}, {}.nodes, {}.edges, {});", node_idx, begin,
+                        index_of(*iteration.source), name_of(graph), name_of(graph), fmt::join(arrays, ", ")));
+  decide(statement.span,
+         fmt::format("what the loop reads of the first neighbours '{}' is asked for some nodes before", name));
+}
+
 void Writer::filtered_body(const Statement& statement) {
-  if (const auto* bound = lasting_bound(statement);
-      bound != nullptr && mode_of(*bound->operands[0]->reference.symbol) == Mode::plain) {
+  if (const auto* bound = ending_bound(statement)) {
     out_->add(fmt::format("if (!({})) break;", code(*bound)));
     implied_.insert(bound);
     decide(statement.span,

@@ -94,6 +94,7 @@ class Writer {
   std::string within(const Expression& expression, int least);
   std::string condition(const Expression& expression);
   std::string variable(const Expression& expression);
+  std::string array_of(const Symbol& property);
   std::string element(const Symbol& property, const std::string& index);
   std::string index_of(const Expression& driver);
   std::string field(const Expression& expression);
@@ -103,7 +104,7 @@ class Writer {
   std::string reduction(const Expression& expression);
   std::string neighbour_sum(const Expression& expression);
   std::vector<std::string> arrays_at(const Expression& expression, const Symbol& neighbour);
-  bool visits_all_edges(const Iteration& iteration) const;
+  bool visits_all_lists(const Iteration& iteration) const;
   std::string reduction_body(const Expression& expression, CodeLines& lines, const std::string& result);
   std::string method(const Expression& expression);
   std::string collection_method(const Expression& expression);
@@ -152,6 +153,8 @@ class Writer {
   bool runs_in_parallel(const Statement& statement) const;
   void loop(const Statement& statement);
   void plain_loop(const Statement& statement);
+  const Expression* ending_bound(const Statement& statement) const;
+  void fetch_first(const Statement& statement);
   void marked_loop(const Statement& statement, const NeighbourBounds& bounds);
   bool counts_marked(const Statement& statement, const NeighbourBounds& bounds) const;
   bool is_marked(const Iteration& iteration, const NeighbourBounds& bounds) const;

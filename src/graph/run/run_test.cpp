@@ -187,6 +187,38 @@ TEST(Run, WhatIsFetchedIsWhatComesLater) {
   EXPECT_TRUE(fetched.empty());
 }
 
+TEST(Run, FirstNeighboursAreFetchedWithinTheGraph) {
+  // Whatever is read of the list and the offsets lies within them: AddressSanitizer tells.
+  for (const std::uint32_t nodes : {1u, 64u, 65u, 200u}) {
+    std::vector<std::uint32_t> begin = {0}, list;
+    std::vector<float> values(nodes);
+    for (std::uint32_t node = 0; node < nodes; ++node) {
+      for (std::uint32_t i = 0; i < node % 3; ++i) list.push_back((node + i) % nodes);
+      begin.push_back(static_cast<std::uint32_t>(list.size()));
+    }
+    for (std::uint32_t node = 0; node < nodes; ++node)
+      program::fetch_first(list.data(), begin.data(), node, nodes, list.size(), values.data());
+  }
+}
+
+TEST(Run, OnlyLoopsThatEndAfterSomeNeighboursFetchTheFirstOnes) {
+  const std::string asked = "of the first neighbours 'm' is asked for";
+  const auto decisions = [](const std::string& loop) {
+    return decisions_of("Procedure f(G: Graph, a: N_P<Int>; b: N_P<Int>) { " + loop + " }");
+  };
+  const std::string body = " { If (m.a > 1) n.b = m.a; i++; }";
+  EXPECT_THAT(decisions("Foreach (n: G.Nodes) { Int i = 0; For (m: n.Nbrs)(i < 2)" + body + " }"), HasSubstr(asked));
+  EXPECT_THAT(decisions("Foreach (n: G.Nodes) { Int i = 0; For (m: n.InNbrs)(i < 2)" + body + " }"), HasSubstr(asked));
+  for (const std::string& loop : {
+           "Foreach (n: G.Nodes) { Int i = 0; For (m: n.Nbrs)" + body + " }",                  // all neighbours
+           "Foreach (n: G.Nodes)(n.a > 0) { Int i = 0; For (m: n.Nbrs)(i < 2)" + body + " }",  // not all nodes
+           "Foreach (n: G.Nodes) { Node u = n; Int i = 0; For (m: u.Nbrs)(i < 2)" + body + " }",
+           std::string("Foreach (n: G.Nodes) { Int i = 0; For (m: n.Nbrs)(i < 2) { n.b = n.a; i++; } }"),
+       }) {
+    EXPECT_THAT(decisions(loop), Not(HasSubstr(asked))) << loop;
+  }
+}
+
 TEST(Run, ComparisonsAndAssignmentsOfOneElementAreOneStep) {
   // Each owner may be taken once. Without the atomic step, two instances could take the same owner.
   const std::string text = R"(
