@@ -231,6 +231,16 @@ TEST_F(ChannelTimerTest, ReadersOfALineAreTimedByPowersOfTwo) {
   EXPECT_EQ(timer.time_fan_out(0, std::vector{1, 1}, timer.now_s() - 1.0).error().status, Status::timed_out);
 }
 
+TEST_F(ChannelTimerTest, RowsOfMessagesThatComeAtOnce) {
+  measure::ChannelTimer timer(machine_, true);
+  for (const std::size_t senders : {1u, 2u}) {
+    const auto rows = timer.time_receive_row(0, std::vector<int>(senders, 1), timer.now_s() + 20.0);
+    ASSERT_TRUE(rows) << rows.error().message;
+    EXPECT_THAT(*rows, testing::SizeIs(senders));
+  }
+  EXPECT_EQ(timer.time_receive_row(0, std::vector{1, 1}, timer.now_s() - 1.0).error().status, Status::timed_out);
+}
+
 TEST_F(ChannelTimerTest, SwitchesBetweenProcessesLeaveNoChild) {
   measure::ChannelTimer timer(machine_, true);
   const auto took = timer.time_process_switch(0, timer.now_s() + 30.0);

@@ -180,6 +180,11 @@ class ScheduleSimulator::SharedSources {
     Source& source = sources_[static_cast<std::size_t>(pu)];
     if (version != source.version) return;
     advance(source, now_ns);
+    // The event is that of the read that has the least left to do, which rounding may have kept from being 0.
+    const auto next = std::min_element(source.reads.begin(), source.reads.end(), [&](const Read& a, const Read& b) {
+      return a.left / rate(source, a) < b.left / rate(source, b);
+    });
+    next->left = 0.0;
     const auto rest = std::stable_partition(source.reads.begin(), source.reads.end(),
                                             [](const Read& read) { return read.left > nothing; });
     const std::vector<Read> over(rest, source.reads.end());
