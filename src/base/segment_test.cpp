@@ -118,6 +118,17 @@ TEST(Segment, NamedIsExclusivePrivateAndRemovable) {
   EXPECT_EQ(Segment::open_named(name).error().status, Status::not_found);
 }
 
+TEST(Segment, AViewIsOfAnyFileThatIsNotEmpty) {
+  const int fd = memfd_create("smelt-test", MFD_CLOEXEC);
+  EXPECT_EQ(status_of(Segment::view(fd)), Status::bad_format);
+  ASSERT_EQ(write(fd, "x", 1), 1);
+  const auto view = Segment::view(fd);
+  ASSERT_TRUE(view) << view.error().message;
+  EXPECT_EQ(view->size(), 1u);
+  EXPECT_EQ(view->data()[0], std::byte{'x'});
+  close(fd);
+}
+
 TEST(Segment, DoesNotFollowSymbolicLinks) {
   const auto name = test_name("link");
   const auto link = "/dev/shm" + name;

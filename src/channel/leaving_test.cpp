@@ -1,4 +1,5 @@
 // An end of a channel that leaves: the other one gets what was sent, then is told, and never waits for ever.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -227,29 +228,43 @@ TEST(ProcessesLeavingAChannel, TheProcessThatUsesACopyOwnsTheEnd) {
   }
 }
 
-// The child gives its copy up, or dies, before it has used it; the parent has given up its own.
+/// The child gives its copy up, or dies, before it has used it; the parent gives up its own before or after that.
+void expect_the_last_copy_to_count(Channel channel, LeaveKind way, bool parent_first) {
+  auto sender = std::make_unique<Sender>(*channel.sender());
+  auto receiver = std::make_unique<Receiver>(*channel.receiver());
+  const pid_t pid = in_child(way, [&] {
+    receiver.reset();
+    pause_us(parent_first ? 100'000 : 0);
+    if (way == LeaveKind::destroyed) sender.reset();
+    if (way != LeaveKind::destroyed) (void)sender.release();
+  });
+  pause_us(parent_first ? 0 : 100'000);
+  sender.reset();
+  const auto begun = monotonic_ns();
+  std::uint64_t word = 0;
+  EXPECT_EQ(receiver->recv(&word, sizeof word), Status::broken);
+  EXPECT_GE(monotonic_ns() - begun, parent_first ? 50'000'000u : 0u);
+  end(pid);
+}
+
 TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEnd) {
   for (const bool named : {false, true}) {
     for (const LeaveKind way : {LeaveKind::destroyed, LeaveKind::exits, LeaveKind::killed}) {
       for (const bool parent_first : {false, true}) {
-        auto channel = named ? *Channel::create_memfd({}) : *Channel::create({});
-        auto sender = std::make_unique<Sender>(*channel.sender());
-        auto receiver = std::make_unique<Receiver>(*channel.receiver());
-        const pid_t pid = in_child(way, [&] {
-          receiver.reset();
-          pause_us(parent_first ? 100'000 : 0);
-          if (way == LeaveKind::destroyed) sender.reset();
-          if (way != LeaveKind::destroyed) (void)sender.release();
-        });
-        pause_us(parent_first ? 0 : 100'000);
-        sender.reset();
-        const auto begun = monotonic_ns();
-        std::uint64_t word = 0;
-        EXPECT_EQ(receiver->recv(&word, sizeof word), Status::broken);
-        EXPECT_GE(monotonic_ns() - begun, parent_first ? 50'000'000u : 0u);
-        end(pid);
+        expect_the_last_copy_to_count(named ? *Channel::create_memfd({}) : *Channel::create({}), way, parent_first);
       }
     }
+  }
+}
+
+// A program without standard input: the descriptor of the ends may be 0.
+TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEndWithoutStandardInput) {
+  const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
+  close(0);
+  expect_the_last_copy_to_count(*Channel::create({}), LeaveKind::killed, true);
+  if (input >= 0) {
+    dup2(input, 0);
+    close(input);
   }
 }
 
