@@ -796,56 +796,115 @@ inline std::uint64_t common_bits(const std::uint64_t* a, const std::uint64_t* b,
   return count;
 }
 
-/// The neighbours above each node of a graph whose lists ascend and in which no edge repeats: where they begin in its
+/// The neighbours above each node of a graph whose lists ascend and in which no edge repeats: where they are in its
 /// list; and as a bitmap if there are so many that this takes no more than twice the memory of the list. Then 64 of
 /// them are compared with a thread's marks at once. Empty for other graphs.
 template <class NodeId, class EdgeId>
 class NeighboursAbove {
  public:
+  class Ahead;
+
   NeighboursAbove(Run& run, const GraphView<NodeId, EdgeId>& graph, const EdgeId* begin, const NodeId* node_idx)
-      : last_word_(graph.nodes / 64) {
+      : node_idx_(node_idx), last_word_(graph.nodes / 64) {
     if (!graph.simple) return;
-    first_.resize(graph.nodes);
+    lists_.resize(graph.nodes);
     run.for_chunks(ByEdges(begin, graph.nodes), [&](const Chunk& chunk) {
-      for (auto node = chunk.first; node < chunk.last; ++node)
-        first_[node] = above(node_idx, begin[node], begin[node + 1], static_cast<NodeId>(node));
+      for (auto node = chunk.first; node < chunk.last; ++node) {
+        const EdgeId last = begin[node + 1];
+        lists_[node] = {above(node_idx, begin[node], last, static_cast<NodeId>(node)), last, none};
+      }
     });
     std::uint64_t size = 0;
     std::vector<NodeId> dense;
-    row_.assign(graph.nodes, none);
     for (std::uint64_t node = 0; node < graph.nodes; ++node) {
       const std::uint64_t words = last_word_ + 1 - node / 64;
-      if (begin[node + 1] - first_[node] < words) continue;
+      if (lists_[node].last - lists_[node].first < words) continue;
       dense.push_back(static_cast<NodeId>(node));
-      row_[node] = size;
+      lists_[node].row = size;
       size += words;
     }
     bits_.resize(size);
     run.for_chunks(ByCount(dense.size(), 1), [&](const Chunk& chunk) {
       for (auto i = chunk.first; i < chunk.last; ++i) {
         const NodeId node = dense[i];
-        std::uint64_t* const row = bits_.data() + row_[node];
-        for (EdgeId edge = first_[node]; edge < begin[node + 1]; ++edge)
+        const List& list = lists_[node];
+        std::uint64_t* const row = bits_.data() + list.row;
+        for (EdgeId edge = list.first; edge < list.last; ++edge)
           row[node_idx[edge] / 64 - node / 64] |= std::uint64_t{1} << node_idx[edge] % 64;
       }
     });
   }
 
-  EdgeId first(NodeId node) const noexcept { return first_[node]; }
-  bool has_bitmap(NodeId node) const noexcept { return !row_.empty() && row_[node] != none; }
+  EdgeId first(NodeId node) const noexcept { return lists_[node].first; }
+  EdgeId last(NodeId node) const noexcept { return lists_[node].last; }
+  bool has_bitmap(NodeId node) const noexcept { return !lists_.empty() && lists_[node].row != none; }
   /// How many of those of a node that has a bitmap are marked.
   std::int64_t count_marked(NodeId node, const typename Marks<NodeId>::Own& marks) const noexcept {
     const std::uint64_t word = node / 64;
-    return static_cast<std::int64_t>(common_bits(bits_.data() + row_[node], marks.bits(word), last_word_ + 1 - word));
+    return static_cast<std::int64_t>(
+        common_bits(bits_.data() + lists_[node].row, marks.bits(word), last_word_ + 1 - word));
   }
 
  private:
   static constexpr std::uint64_t none = ~std::uint64_t{0};
 
+  struct List {
+    EdgeId first;
+    EdgeId last;
+    std::uint64_t row;  ///< where its bitmap begins in bits_
+  };
+
+  const NodeId* node_idx_;
   std::uint64_t last_word_;
-  std::vector<EdgeId> first_;
-  std::vector<std::uint64_t> row_;  ///< where a node's bitmap begins in bits_
+  std::vector<List> lists_;
   std::vector<std::uint64_t> bits_;
+};
+
+/// Of a loop over nodes, and for each over its neighbours above it, that reads the list above each such neighbour: asks
+/// for these lists before. Lists begin anywhere in memory.
+template <class NodeId, class EdgeId>
+class NeighboursAbove<NodeId, EdgeId>::Ahead {
+ public:
+  /// For the nodes from `first` on.
+  Ahead(const NeighboursAbove& all, std::uint64_t first) noexcept : all_(all) {
+    if (first >= all_.lists_.size()) return;
+    near_.node = far_.node = first;
+    near_.edge = far_.edge = all_.lists_[first].first;
+    for (int i = 0; i < places_ahead; ++i) step(far_);
+    for (int i = 0; i < lists_ahead; ++i) step(near_);
+  }
+
+  /// Called once for each neighbour that the loop comes to.
+  [[gnu::always_inline]] void next() noexcept {
+    if (step(far_)) fetch(all_.lists_[all_.node_idx_[far_.edge]]);
+    if (!step(near_)) return;
+    const NodeId* const list = all_.node_idx_ + all_.lists_[all_.node_idx_[near_.edge]].first;
+    __builtin_prefetch(list);
+    __builtin_prefetch(list + 64 / sizeof(NodeId));
+  }
+
+ private:
+  static constexpr int places_ahead = 32, lists_ahead = 16;
+
+  struct At {
+    std::uint64_t node = ~std::uint64_t{0};  ///< none
+    EdgeId edge = 0;
+  };
+
+  /// To the next neighbour; false behind the last one.
+  bool step(At& at) const noexcept {
+    if (at.node >= all_.lists_.size()) return false;
+    ++at.edge;
+    while (at.edge >= all_.lists_[at.node].last) {
+      if (++at.node == all_.lists_.size()) return false;
+      at.edge = all_.lists_[at.node].first;
+    }
+    return true;
+  }
+
+  const NeighboursAbove& all_;
+  At near_;
+  At far_;
 };
 
 /// Whether so many edges lead from the nodes that take part, which each_node(chunk, count) tells by count(node), that

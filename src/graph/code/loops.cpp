@@ -218,6 +218,25 @@ bool Writer::counts_marked(const Statement& statement, const NeighbourBounds& bo
          counting_of(statement, bounds) != nullptr;
 }
 
+/// Whether a nest of loops comes to its innermost loop once for each neighbour above each node.
+bool Writer::visits_all_above(const Statement& nest, const Statement& innermost) const {
+  const Statement* at = nest.body[0].get();
+  const auto unwrap = [&] {
+    while (at->kind == StatementKind::block && at->body.size() == 1) at = at->body[0].get();
+  };
+  unwrap();
+  if (at->kind != StatementKind::loop) return false;
+  const auto terms = terms_of(at->iteration->filter.get());
+  const auto bounds = neighbour_bounds(*at->iteration->iterator, terms, true);
+  const Expression& source = *at->iteration->source;
+  const bool all = terms.size() == 1 && bounds.above != nullptr && bounds.below == nullptr &&
+                   bounds.above->reference.symbol == marked_ && source.kind == ExpressionKind::name &&
+                   source.reference.symbol == marked_;
+  at = at->body[0].get();
+  unwrap();
+  return all && at == &innermost;
+}
+
 /// Visits the marked nodes in the other node's list. If edges repeat, both lists are merged instead, because the
 /// multiplicity in the first list counts.
 void Writer::marked_loop(const Statement& statement, const NeighbourBounds& bounds) {
@@ -236,6 +255,7 @@ void Writer::marked_loop(const Statement& statement, const NeighbourBounds& boun
     first = fmt::format("gm::above({}, {}, {}[{} + 1], {})", node_idx, first, begin, other, code(*bounds.above));
   }
   const Statement* counting = counts ? counting_of(statement, bounds) : nullptr;
+  if (!ahead_.empty()) out_->add(fmt::format("{}.next();", ahead_));
   if (counting != nullptr && mode_of(*counting->target->reference.symbol) == Mode::partial) {
     const std::string& place = region_->partials.at(counting->target->reference.symbol);
     out_->open(fmt::format("if ({}.has_bitmap({}))", above_, other));
@@ -246,8 +266,8 @@ void Writer::marked_loop(const Statement& statement, const NeighbourBounds& boun
   } else {
     out_->open(fmt::format("if ({}.simple)", name_of(graph)));
   }
-  out_->open(fmt::format("for (EdgeId {} = {}, {} = {}[{} + 1]; {} < {}; ++{})", edge, first, end, begin, other, edge,
-                         end, edge));
+  const std::string last = counts ? fmt::format("{}.last({})", above_, other) : fmt::format("{}[{} + 1]", begin, other);
+  out_->open(fmt::format("for (EdgeId {} = {}, {} = {}; {} < {}; ++{})", edge, first, end, last, edge, end, edge));
   out_->add(fmt::format("const NodeId {} = {}[{}];", name, node_idx, edge));
   out_->add(fmt::format("if (!{}.has({})) continue;", marks_, name));
   filtered_body(statement);
@@ -313,9 +333,16 @@ void Writer::parallel_loops(const std::vector<const Statement*>& loops) {
           "const gm::NeighboursAbove<NodeId, EdgeId> {0}(run, {1}.view, {1}.view.{2}begin, {1}.view.{2}node_idx);",
           above_, ordered, from));
       decide(innermost.span, "where lists are long, whole words of bitmaps of neighbours are compared with the marks");
+      if (options_.fetch_ahead && visits_all_above(first, innermost)) {
+        ahead_ = fresh(innermost.iteration->name.name + "_ahead");
+        marks_of_chunk_ +=
+            fmt::format("\ntypename gm::NeighboursAbove<NodeId, EdgeId>::Ahead {}({}, chunk.first);", ahead_, above_);
+        decide(innermost.span, "lists of neighbours that come later are asked for");
+      }
     }
     share_loops(loops);
     above_.clear();
+    ahead_.clear();
     marked_ = nullptr;
     names_[&graph] = name;
     return;

@@ -158,6 +158,7 @@ class Writer {
   void marked_loop(const Statement& statement, const NeighbourBounds& bounds);
   bool counts_marked(const Statement& statement, const NeighbourBounds& bounds) const;
   bool is_marked(const Iteration& iteration, const NeighbourBounds& bounds) const;
+  bool visits_all_above(const Statement& nest, const Statement& innermost) const;
   void filtered_body(const Statement& statement);
   void parallel_loops(const std::vector<const Statement*>& loops);
   void share_loops(const std::vector<const Statement*>& loops);
@@ -208,6 +209,7 @@ class Writer {
   std::string marks_;                                ///< expression that says whether a node is marked
   std::string marks_of_chunk_;                       ///< its declaration
   std::string above_;                                ///< each node's neighbours above it; empty if not needed
+  std::string ahead_;                                ///< asks for their lists; empty if not needed
   std::vector<Search> searches_;                     ///< innermost last
   std::map<const Expression*, std::string>
       precomputed_;                                 ///< sums: the array that has their bodies' values per neighbour
