@@ -141,7 +141,6 @@ std::string Writer::index_of(const Expression& driver) {
   return fmt::format("gm::checked({}, {})", code(driver), line_of(driver.span));
 }
 
-/// An lvalue of a property's value.
 /// A property's values: the property, or the region's local pointer to them.
 std::string Writer::array_of(const Symbol& property) {
   if (region_ == nullptr || is_private(property, *region_->statement)) return name_of(property);
@@ -150,6 +149,7 @@ std::string Writer::array_of(const Symbol& property) {
   return pointer;
 }
 
+/// An lvalue of a property's value.
 std::string Writer::element(const Symbol& property, const std::string& index) {
   return fmt::format("{}[{}]", array_of(property), index);
 }
