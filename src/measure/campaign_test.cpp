@@ -76,14 +76,15 @@ class FakeTimer : public PairTimer {
     return totals;
   }
 
-  /// The second line costs as much as the first, others a tenth.
+  /// The second line costs as much as the first, others a tenth, to PUs of odd numbers `odd_lines` times as much.
   Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) override {
     EXPECT_NE(a, b);
     if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
     now_ += round_s;
     std::vector<double> costs;
     for (int length = 1; length <= lines; length *= 2) {
-      costs.push_back(50.0 * (length > 1 ? 2.0 : 1.0) + 5.0 * std::max(0, length - 2) + 0.1 * normal_(random_));
+      const double more_ns = (length > 1 ? 50.0 : 0.0) + 5.0 * std::max(0, length - 2);
+      costs.push_back(50.0 + more_ns * (b % 2 != 0 ? odd_lines : 1.0) + 0.1 * normal_(random_));
     }
     return costs;
   }
@@ -123,6 +124,7 @@ class FakeTimer : public PairTimer {
     return 2500.0;
   }
 
+  double odd_lines = 1.0;
   int disturbed_switches = 0;  ///< the first ones, by another program
   std::size_t pairs_timed() const { return timed_.size(); }
 
@@ -260,6 +262,20 @@ TEST(MeasurementCampaign, BurstsGiveGapsOfAllPairs) {
   EXPECT_EQ(measured->poll_ns, (std::vector<double>{2, 4, 8, 16, 32}));
   EXPECT_EQ(measured->switch_ns, 1500.0);
   EXPECT_EQ(measured->process_switch_ns, 2500.0);
+}
+
+// Four other ends, of which two are slow.
+TEST(MeasurementCampaign, LinesAreTheMeanOverTheOtherEnds) {
+  SynthSpec spec;
+  spec.cores = 5;
+  FakeTimer timer(truth_of(spec));
+  timer.odd_lines = 3.0;
+  const auto measured = run_campaign(without_costs(truth_of(spec)), timer, {});
+  ASSERT_TRUE(measured) << measured.error().message;
+  ASSERT_GE(measured->lines_ns.size(), 3u);
+  EXPECT_NEAR(measured->lines_ns[0], 50.0, 1.0);
+  EXPECT_NEAR(measured->lines_ns[1], 50.0 + 2 * 50.0, 2.0);
+  EXPECT_NEAR(measured->lines_ns[2], 50.0 + 2 * 60.0, 2.0);
 }
 
 // A program that has the PU when the campaign begins is gone later.

@@ -102,12 +102,12 @@ Result<std::vector<double>> ChannelTimer::time_receive_row(int receiver, std::sp
     std::vector<std::uint64_t> numbers(senders.size());
     std::iota(numbers.begin(), numbers.end(), 1);
     const int repetitions = quick_ ? 8 : 32;
-    bool going = true;
+    bool going = !stop.check();
     std::vector<double> warm_up;
     for (int i = 0; going && i < static_cast<int>(channel_lines); ++i) {
       going = taking.row(senders.size(), waiter, warm_up);
     }
-    for (int i = 0; going && i < repetitions; ++i) {
+    for (int i = 0; going && i < repetitions && !stop.check(); ++i) {
       std::shuffle(numbers.begin(), numbers.end(), random_);
       for (const std::uint64_t number : numbers) going = going && taking.row(number, waiter, samples[number - 1]);
     }
