@@ -577,8 +577,6 @@ def summary_rows():
            lambda m: summary_of({(library["library"], *where): ratio for library in (load(m, "mpi-suite") or NO_SUITE)["libraries"]
                                  for where, ratio in suite_cells(library).items()}))
     yield ("the same on 2 to 16 cores, MPICH 5: without / with smelt", lambda m: summary_of(preload_cells(m, of_mpi=True)))
-    yield ("OpenMP and pthread programs on 2 to 16 cores: without / with smelt",
-           lambda m: summary_of(preload_cells(m, of_mpi=False)))
 
 
 def graph_reference_ratios(machine):
