@@ -254,6 +254,7 @@ class MapContest {
     if (!machine_.rtt_ns) return true;
     const int first = group_.pus.front();
     const auto other = std::ranges::find_if(group_.pus, [&](int pu) { return pu != first; });
+    if (other == group_.pus.end()) return true;
     const double way_ns = (*machine_.rtt_ns)(static_cast<std::size_t>(first), static_cast<std::size_t>(*other)) / 2.0;
     return floor.line_ns < way_ns * most_ratio && way_ns < floor.line_ns * most_ratio;
   }
