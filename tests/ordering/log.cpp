@@ -21,7 +21,7 @@ using smelt::Entry;
 using smelt::Status;
 
 constexpr int ranks = 3;
-constexpr std::uint64_t appends = 10'000;
+constexpr std::uint64_t appends = 20'000;
 
 std::uint64_t written[ranks][appends + 1];  ///< by its rank before it appends, read by whoever delivers
 
