@@ -240,7 +240,7 @@ Result<void> Kept::save(std::uint64_t index, std::span<const std::byte> state) {
   if (!segment) return segment.error();
   const StateHead written{state_magic, index, state.size()};
   std::memcpy(segment->data(), &written, sizeof written);
-  std::memcpy(segment->data() + sizeof written, state.data(), state.size());
+  std::copy(state.begin(), state.end(), static_cast<std::byte*>(segment->data()) + sizeof written);
   SMELT_LOG_POINT(27);
   // A file that is there already has the same state: replicas are deterministic.
   if (const auto named = segment->give_name(state_file(name_, index)); !named) return named.error();
