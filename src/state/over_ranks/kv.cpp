@@ -256,7 +256,7 @@ class Kv final : public Member {
         bytes = bytes.subspan(sizeof length);
       }
       to.resize(map_detail::words_of(length));
-      std::memcpy(to.data(), bytes.data(), length);
+      std::copy_n(bytes.data(), length, reinterpret_cast<std::byte*>(to.data()));
       bytes = bytes.subspan(length);
       return Bytes(reinterpret_cast<const char*>(to.data()), length);
     };
