@@ -19,15 +19,25 @@ import sys
 ALL = "barrier,broadcast,reduce,allreduce"
 
 
+def numbers(text):
+    """Of an option: 2,4,8."""
+    found = [int(each) for each in text.split(",")]
+    if min(found) < 1:
+        raise ValueError
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("smelt")
     parser.add_argument("file", type=pathlib.Path)
-    parser.add_argument("--threads", default=",".join(str(1 << k) for k in range(1, 20) if 1 << k <= os.cpu_count()))
+    parser.add_argument("--threads", type=numbers, default=",".join(str(1 << k) for k in range(1, 20) if 1 << k <= os.cpu_count()))
     parser.add_argument("--operations", default=ALL)
     parser.add_argument("--time", default="3s")
     parser.add_argument("--starts", default="3")
     options = parser.parse_args()
+    if not options.file.parent.is_dir():
+        parser.error(f"{options.file.parent} is no directory")
 
     def smelt(*words):
         try:
@@ -41,7 +51,7 @@ def main():
     smelt("measure")
     document = {"question": __doc__.split("\n\n")[0].removeprefix("Question: "), "version": smelt("--version").strip(),
                 "machine": json.loads(smelt("show", "--json"))["name"], "cells": []}
-    for threads in map(int, options.threads.split(",")):
+    for threads in options.threads:
         for operation in options.operations.split(","):
             told = json.loads(smelt("bench", operation, "--threads", str(threads), "--bytes", "8", "--time", options.time,
                                     "--starts", options.starts, "--json"))

@@ -60,20 +60,30 @@ def mpi_programs(launcher, suite, ranks):
         yield "MPI", [*launcher, "-n", ranks, suite, "-n", ranks, "-t", 30, operation, *sizes], read
 
 
+def numbers(text):
+    """Of an option: 2,4,8."""
+    found = [int(each) for each in text.split(",")]
+    if min(found) < 1:
+        raise ValueError
+    return found
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("smelt", type=pathlib.Path)
     parser.add_argument("file", type=pathlib.Path)
-    parser.add_argument("--threads", default=",".join(str(1 << k) for k in range(1, 20) if 1 << k <= os.cpu_count()))
+    parser.add_argument("--threads", type=numbers, default=",".join(str(1 << k) for k in range(1, 20) if 1 << k <= os.cpu_count()))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--mpi", default="", help="the launcher with its options")
     parser.add_argument("--suite", help="mpi_suite.c, compiled")
     options = parser.parse_args()
+    if not options.file.parent.is_dir():
+        parser.error(f"{options.file.parent} is no directory")
     if options.mpi and not options.suite:
         parser.error("--mpi needs --suite")
 
     smelt = str(options.smelt.resolve())
-    teams = sorted({int(each) for each in options.threads.split(",")}, reverse=True)
+    teams = sorted(set(options.threads), reverse=True)
     measured = {}  # (program, what, threads): {"alone": [ns], "smelt": [ns]}
     said([smelt, "measure"])
     document = {"question": __doc__.split("\n\n")[0].removeprefix("Question: "), "version": said([smelt, "--version"]).strip(),

@@ -195,7 +195,7 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
   }
   if (stop.stopped()) return out_of_time();
   std::vector<double> totals;
-  for (auto& one : samples) totals.push_back(quantile_of_sorted(without_outliers(std::move(one)), 0.5));
+  for (auto& one : samples) totals.push_back(settled_median(std::move(one)));
   for (std::size_t k = 1; rows && k < totals.size(); ++k) totals[k] += totals.front();
   return totals;
 }

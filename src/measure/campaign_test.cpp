@@ -80,7 +80,8 @@ class FakeTimer : public PairTimer {
   Result<std::vector<double>> time_lines(int a, int b, int lines, double deadline_s) override {
     EXPECT_NE(a, b);
     if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
-    now_ += round_s;
+    now_ += round_s + more_lines_s;
+    ++lines_rounds;
     std::vector<double> costs;
     for (int length = 1; length <= lines; length *= 2) {
       const double more_ns = (length > 1 ? 50.0 : 0.0) + 5.0 * std::max(0, length - 2);
@@ -124,7 +125,8 @@ class FakeTimer : public PairTimer {
     return 2500.0;
   }
 
-  double odd_lines = 1.0;
+  double odd_lines = 1.0, more_lines_s = 0.0;
+  int lines_rounds = 0;
   int disturbed_switches = 0;  ///< the first ones, by another program
   std::size_t pairs_timed() const { return timed_.size(); }
 
@@ -276,6 +278,20 @@ TEST(MeasurementCampaign, LinesAreTheMeanOverTheOtherEnds) {
   EXPECT_NEAR(measured->lines_ns[0], 50.0, 1.0);
   EXPECT_NEAR(measured->lines_ns[1], 50.0 + 2 * 50.0, 2.0);
   EXPECT_NEAR(measured->lines_ns[2], 50.0 + 2 * 60.0, 2.0);
+}
+
+// Of fifteen other ends each takes a twentieth of the budget: a tenth is for all of them.
+TEST(MeasurementCampaign, LinesTakeNoLongerThanTheirShareOfTheBudget) {
+  SynthSpec spec;
+  spec.cores = 16;
+  FakeTimer timer(truth_of(spec));
+  MeasureOptions options;
+  timer.more_lines_s = 0.05 * options.budget_s;
+  const auto measured = run_campaign(without_costs(truth_of(spec)), timer, options);
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_GE(timer.lines_rounds, 1);
+  EXPECT_LE(timer.lines_rounds, 3);
+  EXPECT_NEAR(measured->lines_ns[1], 100.0, 2.0);
 }
 
 // A program that has the PU when the campaign begins is gone later.

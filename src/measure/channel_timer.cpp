@@ -272,8 +272,7 @@ Result<std::vector<double>> ChannelTimer::time_lines(int a, int b, int lines, do
   if (!timed) return timed.error();
   std::vector<double> costs;
   for (std::size_t k = 0; k < lengths.size(); ++k) {
-    const double sum = quantile_of_sorted(without_outliers(std::move(there[k])), 0.5) +
-                       quantile_of_sorted(without_outliers(std::move(back[k])), 0.5);
+    const double sum = settled_median(std::move(there[k])) + settled_median(std::move(back[k]));
     costs.push_back(std::max(0.0, sum / 2.0));
   }
   return costs;

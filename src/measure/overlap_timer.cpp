@@ -79,10 +79,6 @@ struct BurstTaker {
   }
 };
 
-double settled_median(std::vector<double> samples) {
-  return quantile_of_sorted(without_outliers(std::move(samples)), 0.5);
-}
-
 }  // namespace
 
 Result<std::vector<double>> ChannelTimer::time_receive_burst(int receiver, std::span<const int> senders, int channels,

@@ -120,7 +120,7 @@ Result<std::vector<double>> ChannelTimer::time_receive_row(int receiver, std::sp
   }
   if (stop.stopped()) return out_of_time();
   std::vector<double> totals;
-  for (auto& one : samples) totals.push_back(quantile_of_sorted(without_outliers(std::move(one)), 0.5));
+  for (auto& one : samples) totals.push_back(settled_median(std::move(one)));
   return totals;
 }
 

@@ -42,6 +42,10 @@ std::vector<double> without_outliers(std::vector<double> values, double limit) {
   return values;
 }
 
+double settled_median(std::vector<double> values) {
+  return quantile_of_sorted(without_outliers(std::move(values)), 0.5);
+}
+
 double relative_spread(std::span<const double> sorted) {
   const double center = quantile_of_sorted(sorted, 0.5);
   if (!(center > 0.0)) return 0.0;

@@ -22,6 +22,9 @@ double median_excess(std::span<const std::vector<double>> series, std::span<cons
 /// samples that are equal within the clock's resolution do not turn all others into outliers.
 std::vector<double> without_outliers(std::vector<double> values, double limit = 5.0);
 
+/// The median of values in any order without those outliers; 0 if empty.
+double settled_median(std::vector<double> values);
+
 /// Interquartile range / median of ascending values; 0 if the median is 0.
 double relative_spread(std::span<const double> sorted);
 

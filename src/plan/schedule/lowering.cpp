@@ -311,6 +311,7 @@ void Lowering::set_source(int source, double bytes, bool staged, double alone_ns
   const double near_share =
       std::min(1.0, machine_.near_bytes.value_or(0.0) / std::max(bytes, staged ? bytes : whole_bytes_));
   op.near_ns = machine_.near_source_ns_per_kib.value_or(0.0) * near_share * bytes / 1024.0;
+  if (op.pages_ns > 0.0) return;
   // What another one has read is in the last-level cache.
   const double chunk_ns = copy_ns(machine_, from, to, bytes, copiers_);
   const double cached_ns =
