@@ -148,6 +148,7 @@ class Block {
   ~Block();
 
   std::size_t count() const noexcept { return count_; }
+  std::size_t element_bytes() const noexcept;
   std::byte* data() const noexcept { return data_; }
   /// The copy of the calling thread's NUMA node or cache.
   std::byte* local() const noexcept { return single_ ? data_ : near_copy(); }
@@ -391,12 +392,15 @@ Status parallel_for(Rank& rank, const Array<T>& array, Body&& body) {
 /// those of other parts, near ones first. One object per loop and run, shared by all workers.
 class StealingLoop {
  public:
-  /// Over the parts of `array`, in pieces of at most `grain` elements.
-  template <class T>
-  StealingLoop(const Array<T>& array, std::size_t grain) : grain_(std::max<std::size_t>(grain, 1)) {
+  /// Over the parts of `array`, an Array or what is behind it, in pieces of at most `grain` elements.
+  template <class Placed>
+  StealingLoop(const Placed& array, std::size_t grain) : grain_(std::max<std::size_t>(grain, 1)) {
     for (int part = 0; part < array.parts(); ++part) add(array.part(part), array.numa_node_of_part(part));
     set_order();
   }
+
+  /// Parts of the array, and so workers that have pieces of their own.
+  int parts() const noexcept { return static_cast<int>(parts_.size()); }
 
   /// The next piece for the worker of that part; false if none is left. Thread-safe. Each piece goes to exactly one
   /// caller. Does not synchronize workers.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <type_traits>
 
 #include "capi/handles.hpp"
 
@@ -11,6 +13,12 @@ using namespace smelt::capi;
 
 struct smelt_array {
   memory::Block value;
+};
+struct smelt_transfer {
+  Transfer value;
+};
+struct smelt_stealing_loop {
+  StealingLoop value;
 };
 
 namespace {
@@ -67,6 +75,51 @@ int create(const char* call, const smelt_array_options* given, smelt_array** arr
     if (!options) return fail(options.error());
     return hand_out(make(*options), array);
   });
+}
+
+/// start() as a handle.
+template <class Start>
+int start_transfer(const char* call, smelt_array* array, const void* elements, smelt_transfer** transfer,
+                   Start&& start) noexcept {
+  return guarded([&]() -> int {
+    if (array == nullptr || elements == nullptr || transfer == nullptr) {
+      return fail_argument(call, "array, elements and transfer must not be NULL");
+    }
+    auto handle = std::make_unique<smelt_transfer>();  // first: what has been started must have a handle
+    handle->value = start(array->value);
+    *transfer = handle.release();
+    return SMELT_OK;
+  });
+}
+
+/// As Array::take(), of elements whose size need not be known to the compiler.
+template <class Index, class Size>
+void take_elements(const std::byte* from, Size element_bytes, const Index* indices, std::size_t count, std::byte* to) {
+  constexpr std::size_t ahead = 64;  // reads: more than a processor has under way by itself
+  const std::size_t requested = count > ahead ? count - ahead : 0;
+  for (std::size_t i = 0; i < count; ++i, to += element_bytes) {
+    if (i < requested) __builtin_prefetch(from + indices[i + ahead] * element_bytes);
+    std::memcpy(to, from + indices[i] * element_bytes, element_bytes);
+  }
+}
+
+template <class Index>
+int take(const memory::Block& array, std::size_t element_bytes, const void* indices, std::size_t count, void* to) {
+  const auto* const numbers = static_cast<const Index*>(indices);
+  const auto* const wrong = std::find_if(numbers, numbers + count, [&](Index at) { return at >= array.count(); });
+  if (wrong != numbers + count) {
+    return fail(make_error(Status::invalid_argument, "smelt_array_take: index {} at {}: the array has {} elements",
+                           *wrong, wrong - numbers, array.count()));
+  }
+  const auto take_by = [&](auto size) {
+    take_elements(array.local(), size, numbers, count, static_cast<std::byte*>(to));
+    return SMELT_OK;
+  };
+  switch (element_bytes) {
+    case 4: return take_by(std::integral_constant<std::size_t, 4>{});
+    case 8: return take_by(std::integral_constant<std::size_t, 8>{});
+    default: return take_by(element_bytes);
+  }
 }
 
 /// `type` and `op` may hold values outside of their enumerations.
@@ -147,6 +200,59 @@ int smelt_array_copy_from(smelt_array* array, const void* elements) {
     return SMELT_OK;
   });
 }
+
+int smelt_array_start_fill(smelt_array* array, const void* element, smelt_transfer** transfer) {
+  return start_transfer("smelt_array_start_fill", array, element, transfer,
+                        [&](memory::Block& block) { return block.start_fill(element, fill_bytes); });
+}
+
+int smelt_array_start_copy_from(smelt_array* array, const void* elements, smelt_transfer** transfer) {
+  return start_transfer("smelt_array_start_copy_from", array, elements, transfer,
+                        [&](memory::Block& block) { return block.start_copy(elements); });
+}
+
+int smelt_transfer_test(smelt_transfer* transfer, int* done) {
+  return guarded([&]() -> int {
+    if (transfer == nullptr || done == nullptr)
+      return fail_argument("smelt_transfer_test", "transfer and done must not be NULL");
+    *done = transfer->value.test() ? 1 : 0;
+    return SMELT_OK;
+  });
+}
+
+void smelt_transfer_wait(smelt_transfer* transfer) { delete transfer; }
+
+int smelt_array_take(const smelt_array* array, const void* indices, int index_bytes, size_t count, void* to) {
+  return guarded([&]() -> int {
+    if (array == nullptr || (count > 0 && (indices == nullptr || to == nullptr)))
+      return fail_argument("smelt_array_take", "array, indices and to must not be NULL");
+    if (index_bytes != 4 && index_bytes != 8) return fail_argument("smelt_array_take", "index_bytes must be 4 or 8");
+    const std::size_t element_bytes = array->value.element_bytes();
+    return index_bytes == 4 ? take<std::uint32_t>(array->value, element_bytes, indices, count, to)
+                            : take<std::uint64_t>(array->value, element_bytes, indices, count, to);
+  });
+}
+
+int smelt_stealing_loop_create(const smelt_array* array, size_t grain, smelt_stealing_loop** loop) {
+  return guarded([&]() -> int {
+    if (array == nullptr || loop == nullptr || grain == 0) {
+      return fail_argument("smelt_stealing_loop_create", "array and loop must not be NULL, grain at least 1");
+    }
+    *loop = new smelt_stealing_loop{StealingLoop(array->value, grain)};
+    return SMELT_OK;
+  });
+}
+
+int smelt_stealing_loop_next(smelt_stealing_loop* loop, int part, size_t* first, size_t* last) {
+  if (loop == nullptr || first == nullptr || last == nullptr || part < 0 || part >= loop->value.parts()) return 0;
+  IndexRange piece;
+  if (!loop->value.next(part, &piece)) return 0;
+  *first = piece.first;
+  *last = piece.last;
+  return 1;
+}
+
+void smelt_stealing_loop_free(smelt_stealing_loop* loop) { delete loop; }
 
 int smelt_array_where(const smelt_array* array, int copy, int capacity, int* nodes, uint64_t* bytes, int* count,
                       uint64_t* absent_bytes, uint64_t* huge_bytes) {

@@ -39,8 +39,7 @@ struct RowReceiver {
 
   /// Receives messages until the last one, and replies to those that say that this channel's is the last of a burst.
   /// False if the deadline has passed.
-  bool run(StopFlag& stop) {
-    Waiter waiter = stop.make_waiter();
+  bool run(Waiter waiter) {
     for (std::uint64_t last = 0;;) {
       if (!channel.recv(&last, sizeof last, waiter)) return false;
       if (last == last_burst) return true;
@@ -164,7 +163,8 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
     for (std::size_t t = 0; t < threads; ++t) {
       pool.push_back(std::make_unique<PinnedThread>(os_index(receivers[t]), stop, [&, t] {
         BurstReceiver own = receiving[t];  // a copy on this thread's stack: shares no cache line with the sender
-        return rows ? RowReceiver{t + 1, own.channels.front(), own.reply}.run(stop) : own.run(stop);
+        if (!rows) return own.run(stop);
+        return RowReceiver{t + 1, own.channels.front(), own.reply}.run(stop.make_waiter(threads_per_pu(receivers)));
       }));
     }
     // Random order, so that the contents of the caches do not depend on the size.

@@ -46,9 +46,8 @@ std::size_t phases(std::size_t readers) {
 
 using Samples = std::vector<std::vector<double>>;  ///< by phase
 
-bool read_lines(FanOutLines& lines, std::size_t self, std::size_t readers, int repetitions, StopFlag& stop,
+bool read_lines(FanOutLines& lines, std::size_t self, std::size_t readers, int repetitions, Waiter waiter,
                 Samples& samples) {
-  Waiter waiter = stop.make_waiter();
   std::uint64_t before = 0;
   for (std::size_t phase = 1; phase <= phases(readers); ++phase) {
     if (!takes_part(self, phase, readers)) continue;
@@ -122,7 +121,8 @@ Result<std::vector<double>> ChannelTimer::time_fan_out(int writer, std::span<con
     std::vector<std::unique_ptr<PinnedThread>> pool;
     for (std::size_t reader = 0; reader < count; ++reader) {
       pool.push_back(std::make_unique<PinnedThread>(os_index(readers[reader]), stop, [&, reader] {
-        return read_lines(lines, reader, count, repetitions, stop, samples[reader]);
+        return read_lines(lines, reader, count, repetitions, stop.make_waiter(threads_per_pu(readers)),
+                          samples[reader]);
       }));
     }
     if (!write_lines(lines, count, repetitions, stop)) stop.set();

@@ -36,8 +36,7 @@ struct RowSender {
   UmpSender channel;
 
   /// False if the deadline has passed.
-  bool run(StopFlag& stop) {
-    Waiter waiter = stop.make_waiter();
+  bool run(Waiter waiter) {
     for (Order order{};;) {
       if (!orders.recv(&order, sizeof order, waiter)) return false;
       if (order.number == 0) return true;
@@ -94,9 +93,9 @@ Result<std::vector<double>> ChannelTimer::time_receive_row(int receiver, std::sp
   try {
     std::vector<std::unique_ptr<PinnedThread>> pool;
     for (std::size_t t = 0; t < senders.size(); ++t) {
-      pool.push_back(std::make_unique<PinnedThread>(os_index(senders[t]), stop, [&stop, &shared = sending[t]] {
+      pool.push_back(std::make_unique<PinnedThread>(os_index(senders[t]), stop, [&, &shared = sending[t]] {
         RowSender own = shared;  // a copy on this thread's stack: shares no cache line with the receiver
-        return own.run(stop);
+        return own.run(stop.make_waiter(threads_per_pu(senders)));
       }));
     }
     std::vector<std::uint64_t> numbers(senders.size());

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -77,6 +79,13 @@ class StopFlag {
   std::atomic<bool> stopped_{false};
   YieldSuppression suppression_;  ///< of the yielding waiters, in place of the process's
 };
+
+/// The largest number of these threads that are pinned to the same PU.
+inline double threads_per_pu(std::span<const int> pus) {
+  std::ptrdiff_t most = 1;
+  for (const int pu : pus) most = std::max(most, std::count(pus.begin(), pus.end(), pu));
+  return static_cast<double>(most);
+}
 
 /// For polling loops: yields the PU and checks the stop flag from time to time.
 class PollBackoff {

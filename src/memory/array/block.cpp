@@ -152,6 +152,7 @@ Result<Block> Block::create(std::size_t count, std::size_t element_bytes, const 
   return Block(*std::move(storage));
 }
 
+std::size_t Block::element_bytes() const noexcept { return storage_->layout.element_bytes; }
 int Block::copies() const noexcept { return static_cast<int>(storage_->copies.size()); }
 std::byte* Block::copy(int index) const noexcept { return storage_->copies[static_cast<std::size_t>(index)].data; }
 std::byte* Block::near_copy() const noexcept { return copy(storage_->near_here()); }
