@@ -87,6 +87,21 @@ TEST(SharedArray, OneAddressAndOneContent) {
   EXPECT_EQ(array_names_left(), 0);
 }
 
+TEST(SharedArray, AllRanksHaveThePagesThatRank0HasDecided) {
+  for (const auto pages : {PageSize::base, PageSize::huge, PageSize::best}) {
+    for (const std::size_t count : {std::size_t{1000}, std::size_t{4} << 20}) {
+      expect_in_processes(2, [&](Rank& rank) -> std::string {
+        ArrayOptions options;
+        options.pages = rank.rank() == 0 ? pages : PageSize::best;
+        const auto array = Array<int>::create_shared(rank, "pages", count, options);
+        if (!array) return array.error().message;
+        const auto explained = same_everywhere(rank, std::hash<std::string>()(array->explain()));
+        return explained.empty() ? "" : "what explain() says " + explained + ": " + array->explain();
+      });
+    }
+  }
+}
+
 TEST(SharedArray, ProcessesWhoseAddressSpacesDifferFindAnAddress) {
   expect_in_processes(2, [](Rank& rank) -> std::string {
     // The kernel's next address in one process is in use in the other.

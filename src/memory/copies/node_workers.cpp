@@ -66,12 +66,13 @@ NodeWorkers::NodeWorkers(const MemoryView& view, std::vector<NodeTask> tasks) : 
   }
   try {
     std::size_t left = std::max(most_threads(), queues_.size());  // at least one per node
-    for (std::size_t round = 0, started = 1; started > 0 && left > 0; ++round) {
-      started = 0;
+    bool started = true;
+    for (std::size_t round = 0; started && left > 0; ++round) {
+      started = false;
       for (auto& queue : queues_) {
         if (left == 0 || round >= queue->tasks.size() || round >= std::max<std::size_t>(queue->pus.size(), 1)) continue;
         threads_.emplace_back([this, &queue = *queue] { serve(queue); });
-        ++started;
+        started = true;
         --left;
       }
     }
