@@ -119,31 +119,34 @@ TEST(SharedArray, ProcessesWhoseAddressSpacesDifferFindAnAddress) {
 }
 
 TEST(SharedArray, WhereTheNextAddressesAreTakenOthersAreTried) {
-  expect_in_processes(2, [](Rank& rank) -> std::string {
-    constexpr std::size_t bytes = std::size_t{1} << 20, taken_bytes = 40 * bytes, room = 16 * bytes;
-    const auto map = [](void* wanted, std::size_t size, int flags) {
-      return mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-    };
-    // What the kernel would give rank 0 next is in use in rank 1, and the other way round.
-    std::uint64_t next = 0;
-    if (rank.rank() == 1) {
-      map(nullptr, taken_bytes, 0);
-      void* const place = map(nullptr, bytes, 0);
-      munmap(place, bytes);
-      next = reinterpret_cast<std::uint64_t>(place);
-    }
-    rank.broadcast(&next, sizeof next, 1);
-    int taken = 1;
-    if (rank.rank() == 0) {
-      void* const wanted = reinterpret_cast<void*>(next + bytes - room);
-      taken = map(wanted, room, MAP_FIXED_NOREPLACE) == wanted;
-    }
-    rank.broadcast(&taken, sizeof taken, 0);
-    if (taken == 0) return "";  // in use already, by something else
-    auto array = Array<char>::create_shared(rank, "elsewhere", bytes);
-    if (!array) return array.error().message;
-    return array->same_address() ? "" : "no common address";
-  });
+  // Which gap the kernel fills next depends on what is mapped before.
+  for (std::size_t gap = 0; gap < 8; ++gap) {
+    expect_in_processes(2, [gap](Rank& rank) -> std::string {
+      constexpr std::size_t bytes = std::size_t{1} << 20, taken_bytes = 80 * bytes, room = 64 * bytes;
+      const auto map = [](void* wanted, std::size_t size, int flags) {
+        return mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+      };
+      // What the kernel would give rank 0 next is in use in rank 1, and the other way round.
+      std::uint64_t next = 0;
+      if (rank.rank() == 1) {
+        map(nullptr, taken_bytes + gap * bytes / 4, 0);
+        void* const place = map(nullptr, bytes, 0);
+        munmap(place, bytes);
+        next = reinterpret_cast<std::uint64_t>(place);
+      }
+      rank.broadcast(&next, sizeof next, 1);
+      int taken = 1;
+      if (rank.rank() == 0) {
+        void* const wanted = reinterpret_cast<void*>(next + bytes - room);
+        taken = map(wanted, room, MAP_FIXED_NOREPLACE) == wanted;
+      }
+      rank.broadcast(&taken, sizeof taken, 0);
+      if (taken == 0) return "";  // in use already, by something else
+      auto array = Array<char>::create_shared(rank, "elsewhere", bytes);
+      if (!array) return array.error().message;
+      return array->same_address() ? "" : "no common address";
+    });
+  }
 }
 
 TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
