@@ -177,6 +177,33 @@ TEST(Sources, ResultsThatRanksLendAreWrittenAgain) {
               0.1);
 }
 
+/// Messages of 100 ns, and 20 ns for each line after the first. Ranks fetch lines 1.5 times as slowly if two of them do
+/// so at once, and 2 times if four do.
+TEST(ChannelLines, AreFetchedMoreSlowlyByManyRanksAtOnce) {
+  Machine machine = test::uniform_machine(4, 10.0, 30.0);
+  machine.propagation_ns = Matrix(4, 60.0);
+  machine.lines_ns = {100.0, 120.0};
+  Machine contended = machine;
+  contended.chunk_contention = {1.0, 1.5, 2.0};
+  const auto longer_ns = [&](const char* recipe, std::size_t bytes, int ranks) {
+    return total_ns(contended, recipe, bytes, ranks) - total_ns(machine, recipe, bytes, ranks);
+  };
+  constexpr std::size_t two_lines = 112;
+  EXPECT_NEAR(longer_ns("broadcast_tree+channels", 56, 2), 0.0, 1e-9) << "one line";
+  EXPECT_NEAR(longer_ns("broadcast_tree+channels", two_lines, 2), 0.5 * 20, 1e-9);
+  // Rank 1 receives one block of rank 0 at once; rank 0 that of rank 1 as well.
+  EXPECT_NEAR(longer_ns("allgather_recursive_doubling+channels", two_lines, 2), 0.5 * 20, 1e-9);
+  // Three of four copy. Rank 2 receives a block, and sends the root two, as one of two messages of two blocks at most.
+  EXPECT_NEAR(longer_ns("gather_binomial+channels", two_lines, 4), 0.75 * 20 + 0.5 * 60, 1e-9);
+  EXPECT_NEAR(longer_ns("gather_linear+channels", two_lines, 4), 0.0, 1e-9) << "the root receives alone";
+  Group shared;
+  shared.pus = {0, 0};
+  const auto request = *make_request(machine, shared, *parse_recipe("broadcast_tree+channels"));
+  EXPECT_DOUBLE_EQ(simulate(contended, shared, request, two_lines)->total_ns,
+                   simulate(machine, shared, request, two_lines)->total_ns)
+      << "ranks that share a PU take turns";
+}
+
 // All send at once. The root waits for the first; the lines of the next it has to wait for as well.
 TEST(ReceiveRows, BeginAnewAfterAWait) {
   Machine machine = test::uniform_machine(5, 10.0, 30.0);
