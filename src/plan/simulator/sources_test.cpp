@@ -177,6 +177,27 @@ TEST(Sources, ResultsThatRanksLendAreWrittenAgain) {
               0.1);
 }
 
+/// Two ranks on each of two PUs. What lies in the caches of a PU: the root's four blocks and one of the rank beside it;
+/// four of each in an alltoall.
+TEST(SharedCaches, HoldTheBlocksThatTheirRanksHave) {
+  Machine machine = copying_machine(2);
+  machine.copy->memory_ns_per_kib = Matrix(2, 100.0);
+  constexpr std::size_t long_block = 1 << 21;
+  Group group;
+  group.pus = {0, 0, 1, 1};
+  const auto longest_ns = [&](const char* recipe) {
+    const auto request = *make_request(machine, group, *parse_recipe(recipe));
+    plan::ScheduleSimulator simulator(machine, group, {});
+    double longest = 0.0;
+    for (const auto& op : simulator.program_of(request, long_block, 1, 2).body) {
+      longest = std::max({longest, op.stream_ns, op.line_ns, op.after_ns});
+    }
+    return longest;
+  };
+  EXPECT_NEAR(longest_ns("scatter_linear+direct"), copy_ns(machine, 0, 1, 5 * long_block, 1) / 5, 1.0);
+  EXPECT_NEAR(longest_ns("alltoall_flat+direct"), copy_ns(machine, 0, 1, 8 * long_block, 2) / 8, 1.0);
+}
+
 /// Messages of 100 ns, and 20 ns for each line after the first. Ranks fetch lines 1.5 times as slowly if two of them do
 /// so at once, and 2 times if four do.
 TEST(ChannelLines, AreFetchedMoreSlowlyByManyRanksAtOnce) {
