@@ -217,6 +217,9 @@ TEST(ChannelLines, AreFetchedMoreSlowlyByManyRanksAtOnce) {
   // Three of four copy. Rank 2 receives a block, and sends the root two, as one of two messages of two blocks at most.
   EXPECT_NEAR(longer_ns("gather_binomial+channels", two_lines, 4), 0.75 * 20 + 0.5 * 60, 1e-9);
   EXPECT_NEAR(longer_ns("gather_linear+channels", two_lines, 4), 0.0, 1e-9) << "the root receives alone";
+  contended.chunk_contention = {1.0, 0.5, 0.5};
+  EXPECT_NEAR(longer_ns("broadcast_tree+channels", two_lines, 2), 0.0, 1e-9) << "never faster than alone";
+  contended.chunk_contention = {1.0, 1.5, 2.0};
   Group shared;
   shared.pus = {0, 0};
   const auto request = *make_request(machine, shared, *parse_recipe("broadcast_tree+channels"));
