@@ -125,6 +125,10 @@ std::size_t contention_levels(std::size_t pus) noexcept {
   return pus < 2 ? 1 : static_cast<std::size_t>(std::bit_width(pus - 1)) + 1;
 }
 
+double chunk_slowdown(const Machine& machine, int copiers) noexcept {
+  return std::max(1.0, measured_factor(machine.chunk_contention, machine.size(), copiers));
+}
+
 double copy_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, int copiers) noexcept {
   if (!(bytes > 0.0)) return 0.0;
   if (!machine.copy) {

@@ -17,6 +17,10 @@ inline constexpr double combine_sizes_bytes[] = {4096, 65536};
 /// and all.
 std::size_t contention_levels(std::size_t pus) noexcept;
 
+/// How many times as long the first chunk_bytes take that `copiers` PUs copy out of the caches of others at once, as
+/// far as that was measured of chunks (Machine::chunk_contention); else 1. At least 1.
+double chunk_slowdown(const Machine& machine, int copiers) noexcept;
+
 /// combine_ns() of a part of a buffer of `buffer_bytes`, all of which another PU has written before.
 double combine_part_ns(const Machine& machine, std::size_t from, std::size_t to, double bytes, double buffer_bytes,
                        int copiers) noexcept;

@@ -68,7 +68,10 @@ void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::si
   length_ = bytes / element_bytes;
   element_bytes_ = element_bytes;
   whole_bytes_ = static_cast<double>(bytes) * (rank_blocks_ ? group_.size() : 1);
-  cached_bytes_ = whole_bytes_ * sharers_;
+  // Of scatter and gather, the root alone has the blocks of all ranks.
+  const bool one_has_all = operation_ == Operation::scatter || operation_ == Operation::gather;
+  const double others_bytes = one_has_all ? static_cast<double>(bytes) : whole_bytes_;
+  cached_bytes_ = whole_bytes_ + others_bytes * (sharers_ - 1);
 }
 
 void Lowering::lower(int rank, LoweredProgram& program) {
@@ -328,7 +331,7 @@ void Lowering::add_send(int peer, const Area& area, std::vector<LoweredOp>& ops)
                  .peer = peer,
                  .line_ns = costs_.send(rank_, peer),
                  .way_ns = costs_.propagation(rank_, peer),
-                 .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes),
+                 .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes, messages_at_once(area)),
                  .gap_ns = costs_.send_gap(rank_, peer),
                  .area = area});
 }
@@ -378,14 +381,23 @@ double Lowering::reclaim_ns(double bytes, bool combine) const {
   return copy_ns(machine_, pu(*other), pu(rank_), std::min(bytes, 2048.0), 1);
 }
 
-/// Lines after the first of a message through a channel: written by one rank, fetched by the other.
-double Lowering::stream_ns(int from, int to, double bytes) const {
+/// How many messages like one of this area are received at the same time. On the way to the root or from it, a block is
+/// in one message at a time.
+int Lowering::messages_at_once(const Area& area) const {
+  if (operation_ != Operation::gather && operation_ != Operation::scatter) return copiers_;
+  return std::clamp(ranks() / std::max(1, area.count), 1, copiers_);
+}
+
+/// Lines after the first of a message through a channel: written by one rank, fetched by the other, out of the same
+/// caches and over the same ways as copies, while other ranks do so with `messages` in all.
+double Lowering::stream_ns(int from, int to, double bytes, int messages) const {
   const double lines = std::max(0.0, std::ceil(bytes / payload_bytes) - 1.0);
   // The receiver polls for each line, so that transfers of consecutive lines overlap only partly. If ranks share a PU,
   // the sender stops at a full ring until the receiver has run: for a whole message once per full ring, for a chunk by
   // its share of a ring.
   const double fills = cut_ ? (lines + 1.0) / ring_lines : std::floor(lines / ring_lines);
-  return costs_.more_lines(lines + 1.0) * costs_.message(from, to) + (crowded_ ? fills * switch_ns() : 0.0);
+  const double stream_ns = costs_.more_lines(lines + 1.0) * costs_.message(from, to);
+  return crowded_ ? stream_ns + fills * switch_ns() : stream_ns * chunk_slowdown(machine_, messages);
 }
 
 /// A copy within the rank's memory.

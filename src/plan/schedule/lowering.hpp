@@ -161,7 +161,8 @@ class Lowering {
   double reclaim_ns(double bytes, bool combine) const;
   double left_in_cache() const;
   double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
-  double stream_ns(int from, int to, double bytes) const;
+  int messages_at_once(const Area& area) const;
+  double stream_ns(int from, int to, double bytes, int messages) const;
   bool lends(double bytes) const;
   template <class Cost>
   double part_ns(double bytes, Cost cost) const;

@@ -140,16 +140,31 @@ class ReferenceTimes {
     return static_cast<double>(count * element_);
   }
 
-  double stream(int from, int to, double bytes) const {
+  /// A block of a gather or scatter is in one message at a time.
+  double slowdown(int blocks) const {
+    const auto& known = machine_.chunk_contention;
+    if (known.empty()) return 1;
+    int messages = copiers();
+    if (operation_ == Operation::gather || operation_ == Operation::scatter) {
+      messages = std::min(messages, std::max(1, group_.size() / blocks));
+    }
+    if (messages == 1) return 1;
+    std::size_t k = 0;
+    while ((2 << k) < messages) ++k;
+    const double below = 1 << k;
+    return known[k] + (messages - below) / below * (known[k + 1] - known[k]);
+  }
+
+  double stream(int from, int to, double bytes, int blocks) const {
     const double lines = std::max(1.0, std::ceil(bytes / 56));
     const auto& known = machine_.lines_ns;
-    if (known.empty()) return (lines - 1) * 0.2 * message_ns(from, to);
+    if (known.empty()) return (lines - 1) * 0.2 * message_ns(from, to) * slowdown(blocks);
     double longer = 0.0;  // line by line
     for (double line = 2; line <= lines; ++line) {
       const auto k = std::min(known.size() - 1, static_cast<std::size_t>(std::ceil(std::log2(line))));
       longer += (known[k] - known[k - 1]) / std::exp2(static_cast<double>(k - 1));
     }
-    return longer / known[0] * message_ns(from, to);
+    return longer / known[0] * message_ns(from, to) * slowdown(blocks);
   }
   bool lends(double bytes) const { return direct() && bytes > 2048; }
 
@@ -325,7 +340,7 @@ class ReferenceTimes {
                  in = move.source < 0 ? 0.0 : bytes_of(rank, move.to);
     const bool swap = move.peer >= 0 && move.peer == move.source && machine_.exchange_ns && in <= 56;
     if (move.peer >= 0 && !rank.sent) {
-      const double lines = lends(out) ? 0.0 : stream(number, move.peer, out);
+      const double lines = lends(out) ? 0.0 : stream(number, move.peer, out, move.from.count);
       const double start = std::max(rank.clock, rank.next_send);
       rank.exchange_start = start;
       rank.receiving = false;
@@ -412,6 +427,7 @@ std::vector<Machine> two_machines() {
   Machine with_lengths = test::with_gaps(measured, 5);
   with_lengths.lines_ns = {80.0, 150.0, 155.0, 190.0};
   with_lengths.fan_out_ns = {0.0, 70.0, 85.0};
+  with_lengths.chunk_contention = {1.0, 1.3, 1.4, 2.5};
   return {estimated, measured, with_lengths};
 }
 

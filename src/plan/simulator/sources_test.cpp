@@ -177,6 +177,57 @@ TEST(Sources, ResultsThatRanksLendAreWrittenAgain) {
               0.1);
 }
 
+/// Two ranks on each of two PUs. What lies in the caches of a PU: the root's four blocks and one of the rank beside it;
+/// four of each in an alltoall.
+TEST(SharedCaches, HoldTheBlocksThatTheirRanksHave) {
+  Machine machine = copying_machine(2);
+  machine.copy->memory_ns_per_kib = Matrix(2, 100.0);
+  constexpr std::size_t long_block = 1 << 21;
+  Group group;
+  group.pus = {0, 0, 1, 1};
+  const auto longest_ns = [&](const char* recipe) {
+    const auto request = *make_request(machine, group, *parse_recipe(recipe));
+    plan::ScheduleSimulator simulator(machine, group, {});
+    double longest = 0.0;
+    for (const auto& op : simulator.program_of(request, long_block, 1, 2).body) {
+      longest = std::max({longest, op.stream_ns, op.line_ns, op.after_ns});
+    }
+    return longest;
+  };
+  EXPECT_NEAR(longest_ns("scatter_linear+direct"), copy_ns(machine, 0, 1, 5 * long_block, 1) / 5, 1.0);
+  EXPECT_NEAR(longest_ns("alltoall_flat+direct"), copy_ns(machine, 0, 1, 8 * long_block, 2) / 8, 1.0);
+}
+
+/// Messages of 100 ns, and 20 ns for each line after the first. Ranks fetch lines 1.5 times as slowly if two of them do
+/// so at once, and 2 times if four do.
+TEST(ChannelLines, AreFetchedMoreSlowlyByManyRanksAtOnce) {
+  Machine machine = test::uniform_machine(4, 10.0, 30.0);
+  machine.propagation_ns = Matrix(4, 60.0);
+  machine.lines_ns = {100.0, 120.0};
+  Machine contended = machine;
+  contended.chunk_contention = {1.0, 1.5, 2.0};
+  const auto longer_ns = [&](const char* recipe, std::size_t bytes, int ranks) {
+    return total_ns(contended, recipe, bytes, ranks) - total_ns(machine, recipe, bytes, ranks);
+  };
+  constexpr std::size_t two_lines = 112;
+  EXPECT_NEAR(longer_ns("broadcast_tree+channels", 56, 2), 0.0, 1e-9) << "one line";
+  EXPECT_NEAR(longer_ns("broadcast_tree+channels", two_lines, 2), 0.5 * 20, 1e-9);
+  // Rank 1 receives one block of rank 0 at once; rank 0 that of rank 1 as well.
+  EXPECT_NEAR(longer_ns("allgather_recursive_doubling+channels", two_lines, 2), 0.5 * 20, 1e-9);
+  // Three of four copy. Rank 2 receives a block, and sends the root two, as one of two messages of two blocks at most.
+  EXPECT_NEAR(longer_ns("gather_binomial+channels", two_lines, 4), 0.75 * 20 + 0.5 * 60, 1e-9);
+  EXPECT_NEAR(longer_ns("gather_linear+channels", two_lines, 4), 0.0, 1e-9) << "the root receives alone";
+  contended.chunk_contention = {1.0, 0.5, 0.5};
+  EXPECT_NEAR(longer_ns("broadcast_tree+channels", two_lines, 2), 0.0, 1e-9) << "never faster than alone";
+  contended.chunk_contention = {1.0, 1.5, 2.0};
+  Group shared;
+  shared.pus = {0, 0};
+  const auto request = *make_request(machine, shared, *parse_recipe("broadcast_tree+channels"));
+  EXPECT_DOUBLE_EQ(simulate(contended, shared, request, two_lines)->total_ns,
+                   simulate(machine, shared, request, two_lines)->total_ns)
+      << "ranks that share a PU take turns";
+}
+
 // All send at once. The root waits for the first; the lines of the next it has to wait for as well.
 TEST(ReceiveRows, BeginAnewAfterAWait) {
   Machine machine = test::uniform_machine(5, 10.0, 30.0);

@@ -101,14 +101,15 @@ bool serve(MpiTeam& team, const Like& like, SelectionCell* cell, Way way, Descri
 
 constexpr const char* firm_elsewhere = "the library has served such a reduction before";
 
-/// Reports the duration of a call to its cell.
+/// Reports when a call began and ended to its cell, if that asks for it.
 class ScopedCallTimer {
  public:
-  explicit ScopedCallTimer(SelectionCell* cell) noexcept : cell_(cell), start_(cell != nullptr ? cycles() : 0) {}
+  explicit ScopedCallTimer(SelectionCell* cell) noexcept
+      : cell_(cell != nullptr && cell->is_timed() ? cell : nullptr), start_(cell_ != nullptr ? cycles() : 0) {}
   ScopedCallTimer(const ScopedCallTimer&) = delete;
   ScopedCallTimer& operator=(const ScopedCallTimer&) = delete;
   ~ScopedCallTimer() {
-    if (cell_ != nullptr) cell_->spent(cycles() - start_);
+    if (cell_ != nullptr) cell_->spent(start_, cycles());
   }
 
  private:

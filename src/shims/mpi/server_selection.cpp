@@ -13,10 +13,13 @@ namespace smelt::shims::mpi {
 namespace {
 
 constexpr int enough = 6, most_failures = 2, most_stages = 6;
-constexpr unsigned glanced = 2, timed = 4;  // calls of a sequence in the first stage, and in the others of round 0
-constexpr int longest = 2;                  // the length of sequences doubles in each round up to this one
-constexpr int most_classes_apart = 3;       // of sizes, over which a holder is taken over
-constexpr int most_rounds = 10;             // no program makes enough calls for more
+constexpr unsigned glanced = 2, timed = 4;       // calls of a sequence in the first stage, and in the others of round 0
+constexpr int longest = 2;                       // the length of sequences doubles in each round up to this one
+constexpr int most_classes_apart = 3;            // of sizes, over which a holder is taken over
+constexpr int most_rounds = 10;                  // no program makes enough calls for more
+constexpr unsigned settling = 32, proving = 32;  // calls of a row of a proof: not timed, timed
+constexpr int enough_rows = 2;                   // of three decide a proof
+constexpr unsigned row_unit = 64;                // ticks: rows include what the program does between its calls
 static_assert(timed << longest == SelectionCell::most_timed);
 
 /// The verdict on the times of both, for the same number of calls. 0: the challenger has failed.
@@ -51,8 +54,8 @@ void SelectionCell::take_over_holder() noexcept {
   for (int classes = 1; classes < most_classes_apart && known != nullptr && known->calls_ == 0; ++classes) {
     known = known->smaller_;
   }
-  if (known != nullptr && known->holder_ != holder_) {
-    holder_ = known->holder_;
+  if (known != nullptr && known->proven_holder() != holder_) {
+    holder_ = known->proven_holder();
     challenger_ = next_challenger();
   }
   await_contest();
@@ -71,7 +74,25 @@ Server SelectionCell::come_to() noexcept {
     judge();
     if (state_ == State::resting) return holder_;
   }
-  return calls_ - begin_ < row_ ? holder_ : challenger_;
+  if (in_proof_) let_pass();
+  return serves_in_stage();
+}
+
+Server SelectionCell::serves_in_stage() const noexcept { return calls_ - begin_ < row_ ? holder_ : challenger_; }
+
+/// In a row of a proof that smelt serves, all calls pass that need not be timed: they take as long as outside of
+/// contests.
+void SelectionCell::let_pass() noexcept {
+  event_ = 0;
+  if (serves_in_stage() == Server::library) return;
+  const std::uint64_t call = place_in_row(), row = calls_ - call;
+  if (call < untimed_) event_ = row + untimed_;
+  if (call >= untimed_ && call + 1 < row_) event_ = row + row_ - 1;
+}
+
+bool SelectionCell::is_timed() const noexcept {
+  if (state_ != State::racing || !in_proof_) return state_ == State::racing;
+  return place_in_row() == untimed_ || place_in_row() + 1 == row_;
 }
 
 void SelectionCell::begin_stage() noexcept {
@@ -79,18 +100,25 @@ void SelectionCell::begin_stage() noexcept {
   event_ = 0;
   begin_ = calls_;
   const unsigned in_round_0 = kind_ == Kind::large ? timed / 2 : timed;
-  row_ = 1 + (glancing_ ? glanced : in_round_0 << std::min(round_, longest));
+  untimed_ = in_proof_ ? settling : 1;
+  row_ = untimed_ + (in_proof_ ? proving : glancing_ ? glanced : in_round_0 << std::min(round_, longest));
 }
 
-void SelectionCell::spent(std::uint64_t ticks) noexcept {
-  if (state_ != State::racing) return;
-  const std::uint64_t place = calls_ - begin_;
-  if (const std::uint64_t side = place / row_, call = place % row_; call != 0) {
-    const auto shown = static_cast<std::uint32_t>(std::min<std::uint64_t>(ticks, UINT32_MAX));
-    times_[static_cast<std::size_t>(rank_)].calls[stage_ % 2][side * (row_ - 1) + call - 1].store(
-        shown, std::memory_order_relaxed);  // published by show()
+void SelectionCell::spent(std::uint64_t begin, std::uint64_t end) noexcept {
+  const std::uint64_t place = calls_ - begin_, side = place / row_, call = place_in_row();
+  if (!in_proof_) {
+    if (call >= untimed_) publish(side * (row_ - untimed_) + call - untimed_, end - begin);
+  } else {
+    if (call == untimed_) row_start_ = begin;
+    if (call + 1 == row_) publish(side, (end - row_start_) / row_unit);
   }
   if (place + 1 == 2 * row_) show();
+}
+
+/// Readable by all ranks after show().
+void SelectionCell::publish(std::uint64_t at, std::uint64_t ticks) noexcept {
+  const auto shown = static_cast<std::uint32_t>(std::min<std::uint64_t>(ticks, UINT32_MAX));
+  times_[static_cast<std::size_t>(rank_)].calls[stage_ % 2][at].store(shown, std::memory_order_relaxed);
 }
 
 void SelectionCell::show() noexcept {
@@ -99,9 +127,9 @@ void SelectionCell::show() noexcept {
   board_->shown.fetch_add(1, std::memory_order_acq_rel);  // pairs with come_to()
 }
 
-/// The time of the holder's calls (side 0) or the challenger's (1) without the slowest quarter.
+/// The time of the holder's calls (side 0) or the challenger's (1); outside of proofs without the slowest quarter.
 std::uint64_t SelectionCell::time_of(int side) const noexcept {
-  const std::size_t calls = row_ - 1, first = static_cast<std::size_t>(side) * calls;
+  const std::size_t calls = in_proof_ ? 1 : row_ - untimed_, first = static_cast<std::size_t>(side) * calls;
   std::array<std::uint64_t, most_timed> total{};
   for (const Times& each : times_) {
     for (std::size_t i = 0; i < calls; ++i) {
@@ -109,14 +137,15 @@ std::uint64_t SelectionCell::time_of(int side) const noexcept {
     }
   }
   std::sort(total.begin(), total.begin() + static_cast<std::ptrdiff_t>(calls));
-  return std::accumulate(total.begin(), total.begin() + static_cast<std::ptrdiff_t>(calls - (calls + 3) / 4),
-                         std::uint64_t{0});
+  const std::size_t counted = in_proof_ ? calls : calls - (calls + 3) / 4;
+  return std::accumulate(total.begin(), total.begin() + static_cast<std::ptrdiff_t>(counted), std::uint64_t{0});
 }
 
 /// Called at the same call on all ranks, with the same numbers.
 void SelectionCell::judge() noexcept {
   const std::uint64_t holder = time_of(0), challenger = time_of(1);
   ++stage_;
+  if (in_proof_) return judge_proof(holder, challenger);
   if (std::exchange(glancing_, false)) {
     if (slower_by_far(challenger, holder)) return end_contest(false);
     if (kind_ == Kind::large) points_ += points_for(challenger, holder);
@@ -136,8 +165,31 @@ void SelectionCell::judge() noexcept {
   begin_stage();
 }
 
+/// `holder`, `challenger`: the times of a row of each.
+void SelectionCell::judge_proof(std::uint64_t holder, std::uint64_t challenger) noexcept {
+  ++(holder < challenger ? faster_rows_ : slower_rows_);
+  if (faster_rows_ < enough_rows && slower_rows_ < enough_rows) return begin_stage();
+  if (slower_rows_ == enough_rows) {
+    std::swap(holder_, challenger_);
+  } else {
+    challenger_ = holder_;  // the next one comes after the winner, as without a proof
+  }
+  finish_contest();
+}
+
 void SelectionCell::end_contest(bool challenger_won) noexcept {
+  if (challenger_won && needs_proof()) {
+    std::swap(holder_, challenger_);
+    in_proof_ = true;
+    faster_rows_ = slower_rows_ = 0;
+    return begin_stage();
+  }
   if (challenger_won) holder_ = challenger_;
+  finish_contest();
+}
+
+void SelectionCell::finish_contest() noexcept {
+  in_proof_ = false;
   round_begun_ = has_two_ways() && !round_begun_;
   if (!round_begun_) round_ = std::min(round_ + 1, most_rounds);
   challenger_ = next_challenger();
@@ -236,7 +288,7 @@ std::array<Text, ServerSelection::classes> write_reasons() noexcept {
 }  // namespace
 
 const char* ServerSelection::why(const SelectionCell& cell, std::size_t bytes) noexcept {
-  if (cell.holder() != Server::library) return "timed in a race with smelt";
+  if (cell.proven_holder() != Server::library) return "timed in a race with smelt";
   static const auto reasons = write_reasons();  // never destroyed: an array of arrays
   return reasons[static_cast<std::size_t>(class_of(bytes))].data();
 }

@@ -21,6 +21,18 @@
 // nothing can be won, but a challenger that takes more than 1.25 of the holder's time is out. The servers challenge in
 // turn. All do so again after 16 times as many calls, in longer stages.
 //
+// A rank may return from a call before the others have come to it, as the root of a broadcast does, and be ahead of
+// them until the buffers between them are full. Contests are too short to fill these. And a call is slower in a
+// contest, where it is timed and its server is looked up. So a winner below 8 KiB must prove that it is faster in long
+// rows, unless both are modes of smelt:
+//
+//   | the winner: 32 calls, 32 timed as one | the previous holder: 32 calls, 32 timed as one |  the winner ... | ...
+//
+// The time of a row runs from the beginning of its first timed call to the end of its last one, and includes what the
+// program does in between, which is alike in both rows. smelt serves its row as it does outside of contests. The winner
+// keeps the cell once it has taken less time in two such pairs of rows, and loses it to the previous holder once it has
+// not in two.
+//
 // A program makes few calls on large data, and an interruption is short beside one of them. So contests of large cells
 // begin after fewer calls and have shorter stages, and the first stage gives points, too. A cell's first holder is that
 // of the nearest smaller class that has had calls, up to three classes away.
@@ -71,7 +83,8 @@ class SelectionCell {
     event_ = 0;
   }
 
-  /// Whether the next call is served by smelt in the cell's current mode, and needs no other action. If so, counts it.
+  /// Whether the next call is served by smelt, in the holder's mode if that is smelt, and needs no other action. If so,
+  /// counts it.
   [[gnu::always_inline]] bool passes() noexcept {
     if (calls_ + 1 >= event_) return false;
     ++calls_;
@@ -82,23 +95,37 @@ class SelectionCell {
 
   /// Counts the next call and returns its server.
   Server come_to() noexcept;
-  /// Reports the time of that call, in the same unit on all ranks.
-  void spent(std::uint64_t ticks) noexcept;
+  /// Whether spent() must be called after that call.
+  bool is_timed() const noexcept;
+  /// Reports when that call began and ended, in the same unit on all ranks.
+  void spent(std::uint64_t begin, std::uint64_t end) noexcept;
 
   /// The holder, which serves all calls outside of contests.
   Server holder() const noexcept { return holder_; }
+  /// During a proof the previous holder, else the holder.
+  Server proven_holder() const noexcept { return in_proof_ ? challenger_ : holder_; }
 
  private:
   enum class State : std::uint8_t { resting, racing, showing };
 
   bool has_two_ways() const noexcept { return kind_ != Kind::one_way; }
+  /// Whether the winner of a contest must win long rows, too.
+  bool needs_proof() const noexcept {
+    return kind_ == Kind::one_way && (holder_ == Server::library || challenger_ == Server::library);
+  }
   Server next_challenger() const noexcept;
   void take_over_holder() noexcept;
+  Server serves_in_stage() const noexcept;
+  std::uint64_t place_in_row() const noexcept { return (calls_ - begin_) % row_; }
+  void let_pass() noexcept;
+  void publish(std::uint64_t at, std::uint64_t ticks) noexcept;
   std::uint64_t time_of(int side) const noexcept;
   void begin_stage() noexcept;
   void show() noexcept;
   void judge() noexcept;
+  void judge_proof(std::uint64_t holder, std::uint64_t challenger) noexcept;
   void end_contest(bool challenger_won) noexcept;
+  void finish_contest() noexcept;
   void await_contest() noexcept;
 
   Board* board_;
@@ -116,13 +143,18 @@ class SelectionCell {
   int round_ = 0;             ///< of contests, one with each challenger
   bool round_begun_ = false;  ///< the next contest is not the first one of its round
   // Of the contest.
-  std::uint64_t stage_ = 0;  ///< counted over all contests
-  std::uint64_t begin_ = 0;  ///< the first call of the stage; while showing, the first one after it
-  std::uint64_t row_ = 0;    ///< calls of each
-  bool glancing_ = true;     ///< the first stage
+  std::uint64_t stage_ = 0;    ///< counted over all contests
+  std::uint64_t begin_ = 0;    ///< the first call of the stage; while showing, the first one after it
+  std::uint64_t row_ = 0;      ///< calls of each
+  std::uint64_t untimed_ = 1;  ///< calls of them before the timed ones
+  bool glancing_ = true;       ///< the first stage
   int points_ = 0, failures_ = 0;
   int stages_ = 0;                                     ///< without the first one, as all_holder_ and all_challenger_
   std::uint64_t all_holder_ = 0, all_challenger_ = 0;  ///< their times
+  // Of the proof.
+  bool in_proof_ = false;                  ///< the holder has won the contest with the challenger, the previous holder
+  std::uint64_t row_start_ = 0;            ///< of the timed calls of the row so far
+  int faster_rows_ = 0, slower_rows_ = 0;  ///< rows of the winner that took less time than the other one's, or not
 };
 
 /// The cells of a communicator.

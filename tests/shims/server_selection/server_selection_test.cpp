@@ -20,6 +20,8 @@ namespace {
 
 constexpr int bcast = 0, barrier = 2;
 constexpr std::uint64_t first = 8;
+constexpr std::size_t row = 64;         // calls by each in a row of a proof
+constexpr std::size_t proof = 2 * row;  // by each: two rows suffice if the winner takes less time in both
 
 /// The races of all ranks of a job, over one file.
 class Job {
@@ -29,12 +31,15 @@ class Job {
     EXPECT_EQ(ftruncate(fd, static_cast<off_t>(ServerSelection::bytes(ranks))), 0);
     for (int rank = 0; rank < ranks; ++rank) races_.push_back(ServerSelection::open(fd, 0, ranks, rank, first));
     close(fd);
+    clocks_.resize(races_.size());
   }
   ServerSelection& race(int rank) { return *races_[static_cast<std::size_t>(rank)]; }
+  std::uint64_t& clock(int rank) { return clocks_[static_cast<std::size_t>(rank)]; }
   int ranks() const { return static_cast<int>(races_.size()); }
 
  private:
   std::vector<std::unique_ptr<ServerSelection>> races_;
+  std::vector<std::uint64_t> clocks_;  ///< of the ranks
 };
 
 struct Took {
@@ -46,12 +51,18 @@ struct Took {
 };
 using Times = std::function<Took(int call)>;
 
-/// One call of a cell, as entry.cpp makes it.
-Server call(SelectionCell& cell, Took took) {
-  if (cell.passes()) return cell.holder();
-  const Server server = cell.come_to();
-  cell.spent(took.by(server));
+/// One call of a cell on a rank, as entry.cpp makes it. `time(server)`: how long it takes.
+template <class Time>
+Server call_by(Job& job, int rank, SelectionCell& cell, Time time) {
+  const bool passes = cell.passes(), at_rest = cell.holder() == Server::smelt_at_rest;
+  const Server server = !passes ? cell.come_to() : at_rest ? Server::smelt_at_rest : Server::smelt;
+  const std::uint64_t begin = job.clock(rank);
+  job.clock(rank) += time(server);
+  if (!passes && cell.is_timed()) cell.spent(begin, job.clock(rank));
   return server;
+}
+Server call(Job& job, int rank, SelectionCell& cell, Took took) {
+  return call_by(job, rank, cell, [&](Server server) { return took.by(server); });
 }
 
 /// Who serves the calls of one cell, on ranks that take turns call by call.
@@ -59,7 +70,7 @@ std::vector<Server> play(Job& job, int calls, const Times& times, int operation 
   std::vector<Server> served;
   for (int number = 1; number <= calls; ++number) {
     for (int rank = 0; rank < job.ranks(); ++rank) {
-      const Server server = call(job.race(rank).cell(operation, bytes), times(number));
+      const Server server = call(job, rank, job.race(rank).cell(operation, bytes), times(number));
       if (rank == 0) served.push_back(server);
       EXPECT_EQ(server, served.back()) << "call " << number << " on rank " << rank;
     }
@@ -76,10 +87,11 @@ std::size_t by_library(const std::vector<Server>& served, std::size_t from = 0) 
 
 TEST(ServerSelection, TheLibraryServesCellsInWhichItIsFaster) {
   Job job(3);
-  const auto served = play(job, 400, [](int) { return Took{100, 90}; });
+  const auto served = play(job, 600, [](int) { return Took{100, 90}; });
   EXPECT_EQ(by_library(served), by_library(served, first - 1)) << "no race before its time";
-  EXPECT_EQ(by_library(served, 100), 300U - (3U + 2 * 9U))
+  EXPECT_EQ(by_library(served, 100 + 2 * proof), 500U - 2 * proof - (3U + 2 * 9U))
       << "all but smelt's rows of the next race: a glance, two stages";
+  EXPECT_EQ(by(Server::smelt, served), first - 1 + (3U + 6 * 5U) + proof + (3U + 2 * 9U));
   EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::library);
 }
 
@@ -123,9 +135,131 @@ TEST(ServerSelection, AfterTwoFailuresAllStagesTogetherDecide) {
 
 TEST(ServerSelection, AMuchFasterLibraryWinsSoon) {
   Job job(2);
-  const auto served = play(job, 100, [](int) { return Took{100, 50}; });
-  EXPECT_EQ(by(Server::smelt, served), first - 1 + 3 + 2 * 5)
-      << "until the race, and its rows of a glance and two stages";
+  const auto served = play(job, 400, [](int) { return Took{100, 50}; });
+  EXPECT_EQ(by(Server::smelt, served), first - 1 + 3 + 2 * 5 + proof)
+      << "until the race, and its rows of a glance, two stages and the proof";
+  EXPECT_EQ(by(Server::smelt, served, 300), 0U) << "until the next race";
+}
+
+/// A library whose ranks run ahead: a call costs little until its buffers are full. From then on every 16th call waits
+/// until 16 of them are empty. They all are after a call of smelt.
+class RunsAhead {
+ public:
+  RunsAhead(int buffers, std::uint64_t ahead, std::uint64_t wait) : buffers_(buffers), ahead_(ahead), wait_(wait) {}
+  std::uint64_t serve(Server server) {
+    used_ = server == Server::library ? used_ + 1 : 0;
+    if (used_ == 0) return smelt;
+    return used_ > buffers_ && used_ % 16 == 5 ? wait_ : ahead_;
+  }
+
+  static constexpr std::uint64_t smelt = 100;
+
+ private:
+  int buffers_, used_ = 0;
+  std::uint64_t ahead_, wait_;
+};
+
+/// Who serves the calls of a cell; `time(server)` is called for each of them.
+std::vector<Server> play_by_server(Job& job, int calls, const std::function<std::uint64_t(Server)>& time) {
+  std::vector<Server> served;
+  for (int number = 1; number <= calls; ++number) {
+    std::uint64_t took = 0;
+    for (int rank = 0; rank < job.ranks(); ++rank) {
+      const Server server = call_by(job, rank, job.race(rank).cell(bcast, 1024), [&](Server by) {
+        if (rank == 0) took = time(by);
+        return took;
+      });
+      if (rank == 0) served.push_back(server);
+      EXPECT_EQ(server, served.back()) << "call " << number << " on rank " << rank;
+    }
+  }
+  return served;
+}
+
+TEST(ServerSelection, ALibraryThatIsFastOnlyWhileItRunsAheadLosesTheProof) {
+  for (const int buffers : {20, 32, 36}) {
+    Job job(3);
+    RunsAhead library(buffers, 30, 16 * 2 * RunsAhead::smelt);
+    const auto served =
+        play_by_server(job, 10 * static_cast<int>(proof), [&](Server server) { return library.serve(server); });
+    EXPECT_EQ(served.back(), Server::smelt) << buffers << " buffers";
+    EXPECT_GE(by_library(served), proof) << "it has won the contest";
+    EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::smelt);
+  }
+}
+
+TEST(ServerSelection, ALibraryThatRunsAheadAndIsFasterAllTheSameWinsTheProof) {
+  Job job(3);
+  RunsAhead library(20, 30, 16 * RunsAhead::smelt / 2);
+  const auto served = play_by_server(job, 400, [&](Server server) { return library.serve(server); });
+  EXPECT_EQ(by(Server::smelt, served, 300), 0U);
+}
+
+/// If one row of a proof is interrupted, the two others decide.
+TEST(ServerSelection, OneBadRowDoesNotDecideAProof) {
+  for (const bool in_library : {true, false}) {
+    Job job(2);
+    std::size_t in_turn = 0;  // calls by the same server
+    Server last = Server::smelt;
+    bool interrupted = false;
+    const auto served = play_by_server(job, 500, [&](Server server) -> std::uint64_t {
+      in_turn = server == last ? in_turn + 1 : 1;
+      last = server;
+      // No contest has as many calls in a row.
+      const bool now = !interrupted && in_turn == row - 5 && (server == Server::library) == in_library;
+      interrupted = interrupted || now;
+      return (server == Server::library ? 50U : 100U) + (now ? 100000U : 0U);
+    });
+    EXPECT_TRUE(interrupted);
+    EXPECT_EQ(served.back(), Server::library);
+    const std::size_t rows = in_library ? 3 : 2, next_race = in_library ? 0 : 3;
+    EXPECT_EQ(by(Server::smelt, served), first - 1 + 3 + 2 * 5 + rows * row + next_race)
+        << "an interrupted row of the library is made up for by one more";
+  }
+}
+
+/// As outside of contests: of a row of smelt, only the calls are looked at that begin or end its time.
+TEST(ServerSelection, CallsOfARowOfSmeltPass) {
+  Job job(1);
+  SelectionCell& cell = job.race(0).cell(bcast, 1024);
+  std::size_t passed = 0, looked_at = 0, timed = 0;
+  for (int number = 1; number <= 300; ++number) {
+    const std::size_t before = cell.proven_holder() != cell.holder() ? 1 : 0;  // in the proof
+    const bool passes = cell.passes();
+    const Server server = passes ? Server::smelt : cell.come_to();
+    const std::size_t smelt = server == Server::smelt ? before : 0;
+    passed += passes ? smelt : 0;
+    looked_at += passes ? 0 : smelt;
+    timed += !passes && cell.is_timed() ? before : 0;
+    const std::uint64_t begin = job.clock(0);
+    job.clock(0) += server == Server::smelt ? 100 : 50;
+    if (!passes && cell.is_timed()) cell.spent(begin, job.clock(0));
+  }
+  EXPECT_EQ(passed, proof - 2 * 3);
+  EXPECT_EQ(looked_at, 2U * 3) << "the first call, the first timed one and the last one of two rows";
+  EXPECT_EQ(timed, 2U * 4) << "two calls of each row";
+}
+
+/// The program computes for long between its calls.
+TEST(ServerSelection, RowsMayTakeMinutes) {
+  Job job(2);
+  const auto served = play(job, 400, [](int) { return Took{std::uint64_t{1} << 30, std::uint64_t{1} << 29}; });
+  EXPECT_EQ(served.back(), Server::library);
+}
+
+/// Until the proof has ended, other cells begin with the previous holder, and reports don't name the library faster.
+TEST(ServerSelection, AWinnerIsNotBelievedBeforeTheProof) {
+  Job job(2);
+  EXPECT_EQ(play(job, 100, [](int) { return Took{100, 50}; }).back(), Server::smelt) << "the first row of the proof";
+  EXPECT_EQ(job.race(0).cell(bcast, 1024).holder(), Server::library);
+  EXPECT_STREQ(ServerSelection::why(job.race(0).cell(bcast, 1024), 1024), "timed in a race with smelt");
+  EXPECT_EQ(play(
+                job, 1,
+                [](int) {
+                  return Took{100, 50};
+                },
+                bcast, 2048)[0],
+            Server::smelt);
 }
 
 TEST(ServerSelection, TheFasterModeOfSmeltIsUsed) {
@@ -190,25 +324,25 @@ TEST(ServerSelection, SlowCallsNowAndThenDoNotDecide) {
 TEST(ServerSelection, TheTimeOfACallIsThatOfAllRanks) {
   Job job(2);
   for (int number = 0; number < 100; ++number) {
-    call(job.race(0).cell(bcast, 8), {100, 10});
-    call(job.race(1).cell(bcast, 8), {100, 200});
+    call(job, 0, job.race(0).cell(bcast, 8), {100, 10});
+    call(job, 1, job.race(1).cell(bcast, 8), {100, 200});
   }
   EXPECT_EQ(job.race(0).cell(bcast, 8).holder(), Server::smelt);
 }
 
 TEST(ServerSelection, IsAskedAgainAfterManyCalls) {
   Job job(2);
-  const auto served = play(job, 40 * static_cast<int>(first), [](int number) {
-    return number < 100 ? Took{100, 50} : Took{50, 100};
+  const auto served = play(job, 40 * static_cast<int>(first) + 4 * static_cast<int>(proof), [](int number) {
+    return number < 350 ? Took{100, 50} : Took{50, 100};
   });
-  EXPECT_EQ(served[120], Server::library);
+  EXPECT_EQ(served[340], Server::library);
   EXPECT_EQ(served.back(), Server::smelt);
 }
 
 TEST(ServerSelection, CellsAreIndependent) {
   Job job(2);
   const auto faster = [](int) { return Took{100, 50}; };
-  play(job, 100, faster, bcast, 4096);
+  play(job, 100 + 2 * static_cast<int>(proof), faster, bcast, 4096);
   EXPECT_EQ(job.race(0).cell(bcast, 4097).holder(), Server::library);
   EXPECT_EQ(job.race(0).cell(bcast, 8191).holder(), Server::library);
   EXPECT_EQ(job.race(0).cell(bcast, 4095).holder(), Server::smelt);
@@ -220,7 +354,7 @@ TEST(ServerSelection, CellsAreIndependent) {
 TEST(ServerSelection, ACellBeginsWithTheHolderOfTheNextSmallerOne) {
   Job job(3);
   play(
-      job, 100,
+      job, 100 + 2 * static_cast<int>(proof),
       [](int) {
         return Took{100, 50};
       },
@@ -263,7 +397,7 @@ TEST(ServerSelection, AHolderIsTakenOverAcrossUnusedSizesUpToThreePowersOfTwoAwa
   const auto library_is_faster = [](int) { return Took{100, 50}; };
   for (const int apart : {1, 2, 3, 4}) {
     Job job(2);
-    EXPECT_EQ(play(job, 100, library_is_faster, bcast, 4096).back(), Server::library);
+    EXPECT_EQ(play(job, 100 + 2 * static_cast<int>(proof), library_is_faster, bcast, 4096).back(), Server::library);
     EXPECT_EQ(play(job, 1, library_is_faster, bcast, std::size_t{4096} << apart)[0],
               apart <= 3 ? Server::library : Server::smelt)
         << apart;
@@ -306,7 +440,7 @@ TEST(ServerSelection, ReportsWhyTheLibraryServes) {
   EXPECT_STREQ(ServerSelection::why(job.race(0).cell(bcast, 8), 8), "timed in a race with smelt");
   for (const std::size_t bytes : {std::size_t{0}, std::size_t{65537}, std::size_t{1} << 40}) {
     play(
-        job, 100,
+        job, 100 + 2 * static_cast<int>(proof),
         [](int) {
           return Took{100, 50};
         },
@@ -339,7 +473,7 @@ void stress(int ranks, int calls, unsigned seed, int most_ahead, int parts = 1) 
         }
         const int part = parts * number / calls;
         SelectionCell& cell = job.race(rank).cell(bcast, (std::size_t{4096} << part) << size() % 2);
-        own.push_back(call(cell, {90 + random() % 20, 70 + random() % 40, 80 + random() % 40}));
+        own.push_back(call(job, rank, cell, {90 + random() % 20, 70 + random() % 40, 80 + random() % 40}));
         at[static_cast<std::size_t>(rank)].store(number + 1, std::memory_order_relaxed);
         if (random() % 16 == 0) std::this_thread::yield();
       }
