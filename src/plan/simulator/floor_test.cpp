@@ -143,7 +143,7 @@ TEST(Floors, CountTheRankThatIsFarthestFromAll) {
 }
 
 /// Whether what `to` ends with depends on what `from` had.
-bool depends(Operation operation, int to, int from, int root) {
+bool needs_what_another_has(Operation operation, int to, int from, int root) {
   switch (operation) {
     case Operation::broadcast:
     case Operation::scatter: return from == root;
@@ -172,8 +172,8 @@ TEST(Floors, CountWhoMustTellAndWhoMustHear) {
       for (int root = 0; root < ranks; ++root) {
         bool tells = false, hears = false;
         for (int other = 0; other < ranks; ++other) {
-          tells |= other != late && depends(operation, other, late, root);
-          hears |= other != late && depends(operation, late, other, root);
+          tells |= other != late && needs_what_another_has(operation, other, late, root);
+          hears |= other != late && needs_what_another_has(operation, late, other, root);
         }
         const auto counts = [&](const Machine& machine) {
           return schedule_floor(machine, whole_machine(machine), operation, 8, root).message_ns >= late_ns;

@@ -82,13 +82,26 @@ void expect_tables_of(const Case& one) {
   }
 }
 
+/// What of a machine's costs in a row is known beside those of lone messages.
+enum class Measured { nothing, propagation, sends, receives, both };
+
+Machine random_machine_with(int n, Measured measured) {
+  Machine machine = test::random_machine(n, static_cast<std::uint32_t>(n));
+  if (measured == Measured::nothing) return machine;
+  machine.propagation_ns = test::random_machine(n, 99).recv_ns;
+  if (measured == Measured::propagation) return machine;
+  machine = test::with_gaps(std::move(machine), 7);
+  if (measured == Measured::sends) machine.recv_gap_ns.reset();
+  if (measured == Measured::receives) machine.send_gap_ns.reset();
+  return machine;
+}
+
 // Sizes around those of the tiles in which tables are made.
 TEST(Costs, TablesAreFromTheParentsView) {
   for (const int n : {1, 2, 31, 32, 33, 65, 70}) {
-    for (const bool propagation : {false, true}) {
-      Machine machine = test::random_machine(n, static_cast<std::uint32_t>(n));
-      if (propagation) machine.propagation_ns = test::random_machine(n, 99).recv_ns;
-      if (propagation && n % 2 == 0) machine = test::with_gaps(std::move(machine), 7);
+    for (const Measured measured :
+         {Measured::nothing, Measured::propagation, Measured::sends, Measured::receives, Measured::both}) {
+      const Machine machine = random_machine_with(n, measured);
       Group shuffled = whole_machine(machine), shared = shuffled, reversed = shuffled, gap = shuffled;
       std::shuffle(shuffled.pus.begin(), shuffled.pus.end(), std::minstd_rand(3));
       std::reverse(reversed.pus.begin(), reversed.pus.end());
