@@ -137,7 +137,7 @@ endfunction()
 
 # smelt_test(name [SHARDS n] [TIMEOUT s] [PROCESSORS n] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest
 # test, or as n of about as many test cases each, which may run at the same time. PROCESSORS: how many it keeps busy; two
-# by default, as most have ranks that wait for each other. Its own code is compiled in a hurry; what it tests is not.
+# by default, as most have ranks that wait for each other; those of one have the label one_processor. Its own code is compiled in a hurry; what it tests is not.
 function(smelt_test name)
   cmake_parse_arguments(TEST "" "SHARDS;TIMEOUT;PROCESSORS" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
@@ -150,16 +150,20 @@ function(smelt_test name)
   if(NOT TEST_PROCESSORS)
     set(TEST_PROCESSORS 2)
   endif()
+  set(labels "")
+  if(TEST_PROCESSORS EQUAL 1)
+    set(labels one_processor)
+  endif()
   if(NOT TEST_SHARDS)
     add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} PROCESSORS ${TEST_PROCESSORS})
+    set_tests_properties(${name} PROPERTIES TIMEOUT ${TEST_TIMEOUT} PROCESSORS ${TEST_PROCESSORS} LABELS "${labels}")
     return()
   endif()
   foreach(shard RANGE 1 ${TEST_SHARDS})
     math(EXPR index "${shard} - 1")
     add_test(NAME ${name}_${shard} COMMAND ${name})
     set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT ${TEST_TIMEOUT} PROCESSORS ${TEST_PROCESSORS}
-      ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
+      LABELS "${labels}" ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()
 

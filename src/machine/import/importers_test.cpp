@@ -130,5 +130,18 @@ TEST(C2clat, PusKeepTheirNumbersAndGnuplotCommandsAreIgnored) {
   EXPECT_DOUBLE_EQ(machine->recv_ns(1, 0), 30.0);
 }
 
+TEST(C2clat, LatenciesLieWithinTheirBounds) {
+  const auto parse = [](const std::string& latency) {
+    std::istringstream file("$data << EOD\n CPU 0 1\n 0 0 " + latency + "\n 1 60 0\nEOD\n");
+    return formats::c2clat.parse(file, "plot.txt", {.send_share = 0.5});
+  };
+  for (const char* good : {"0", "0.5", "1e12"}) EXPECT_TRUE(parse(good)) << good << ": " << parse(good).error().message;
+  for (const char* wrong : {"-1", "-0.001", "1.001e12", "nan", "inf", "x"}) {
+    const auto machine = parse(wrong);
+    ASSERT_FALSE(machine) << wrong;
+    EXPECT_EQ(machine.error().message, "plot.txt: line 3: the latency to PU 1 must be 0..1000000000000 ns") << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace smelt

@@ -1,5 +1,7 @@
 // The rules that every machine keeps, whether it was read or is about to be written.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <unordered_map>
 
 #include "base/error.hpp"
@@ -107,10 +109,12 @@ Result<void> check_copy(const CopyCosts& copy, const Machine& machine) {
                                                   {"cached_bytes", copy.cached_bytes},
                                                   {"shared_bytes", copy.shared_bytes},
                                                   {"memory_bytes", copy.memory_bytes}};
-  for (std::size_t k = 1; k < std::size(sizes); ++k) {
-    if (sizes[k].second > sizes[k - 1].second) continue;
-    return make_error(Status::bad_format, "copy.{}: must be more than {}, which is {}, is {}", sizes[k].first,
-                      sizes[k - 1].first, sizes[k - 1].second, sizes[k].second);
+  const auto* const small =
+      std::adjacent_find(std::begin(sizes), std::end(sizes),
+                         [](const auto& one, const auto& next) { return !(next.second > one.second); });
+  if (small != std::end(sizes)) {
+    return make_error(Status::bad_format, "copy.{}: must be more than {}, which is {}, is {}", small[1].first,
+                      small->first, small->second, small[1].second);
   }
   for (const auto& field : copy_list_fields()) {
     if (auto checked = check_slowdowns(field.key, copy.*field.member, machine.size()); !checked) return checked;

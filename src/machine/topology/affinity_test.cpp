@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <cstring>
 #include <thread>
+#include <vector>
 
 #include "smelt/machine.hpp"
 
@@ -23,6 +25,20 @@ TEST(Affinity, PinsToOnePuAndRestores) {
     }
   }
   EXPECT_EQ(*this_thread_affinity(), *before);
+}
+
+TEST(Affinity, IsWhatTheKernelSays) {
+  const SavedAffinity saved;
+  cpu_set_t set;
+  std::memset(&set, 0xff, sizeof set);  // as many PUs as may be used
+  if (sched_setaffinity(0, sizeof set, &set) != 0 || sched_getaffinity(0, sizeof set, &set) != 0) {
+    GTEST_SKIP() << "more PUs than a mask of fixed size has";
+  }
+  std::vector<int> allowed;
+  for (int pu = 0; pu < CPU_SETSIZE; ++pu) {
+    if (CPU_ISSET(pu, &set)) allowed.push_back(pu);
+  }
+  EXPECT_EQ(*this_thread_affinity(), allowed);
 }
 
 TEST(Affinity, IsOfTheCallingThreadAlone) {

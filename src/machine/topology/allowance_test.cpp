@@ -81,6 +81,7 @@ TEST_F(FakeRoot, QuotasAtTheirBounds) {
   EXPECT_DOUBLE_EQ(quota_of("0.5 1"), 0.5);
   EXPECT_EQ(quota_of("0 100000"), 0.0);
   EXPECT_EQ(quota_of("100000 -1"), 0.0);
+  EXPECT_EQ(quota_of("100000 0"), 0.0);
 }
 
 TEST_F(FakeRoot, TheSmallerQuotaOfTheTwoVersions) {

@@ -164,19 +164,20 @@ Result<void> populate(void* address, std::size_t size_bytes) {
 
 Result<std::vector<int>> nodes_of_pages(const void* address, std::size_t size_bytes, std::size_t page_bytes) {
   const auto count = (size_bytes + page_bytes - 1) / page_bytes;
-  std::vector<int> nodes(count, -1);
+  std::vector<int> nodes;
   std::vector<void*> pages;
   constexpr std::size_t batch = 4096;
   auto* const begin = static_cast<std::byte*>(const_cast<void*>(address));
-  for (std::size_t done = 0; done < count; done += pages.size()) {
+  while (nodes.size() < count) {
+    const auto first = nodes.size();
     pages.clear();
-    for (std::size_t i = done; i < std::min(count, done + batch); ++i) pages.push_back(begin + i * page_bytes);
-    if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data() + done, 0) != 0) {
+    for (std::size_t i = first; i < std::min(count, first + batch); ++i) pages.push_back(begin + i * page_bytes);
+    nodes.resize(first + pages.size(), -1);
+    if (syscall(SYS_move_pages, 0, pages.size(), pages.data(), nullptr, nodes.data() + first, 0) != 0) {
       const auto error = refused("ask where pages lie of", size_bytes);
       const auto usable = read_memory_view().nodes;
       if (usable.size() > 1) return error;
-      std::fill(nodes.begin(), nodes.end(), usable.front().os_index);  // the only usable node
-      return nodes;
+      return std::vector<int>(count, usable.front().os_index);  // the only usable node
     }
   }
   for (int& node : nodes) node = std::max(node, -1);

@@ -79,6 +79,7 @@ TEST(Pages, NoMoreStaysMappedThanWasAskedFor) {
         auto mapping = PageMapping::map(bytes, PageKind::base, alignment);
         ASSERT_TRUE(mapping) << mapping.error().message;
         EXPECT_EQ(mapping->size(), whole);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapping->data()) % alignment, 0u);
         EXPECT_EQ(mapped_bytes(), before + whole) << bytes << " at a multiple of " << alignment;
         const auto* const data = mapping->data();
         PageMapping other = std::move(*mapping), third;

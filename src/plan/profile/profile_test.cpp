@@ -2,13 +2,33 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <random>
+
+namespace smelt {
+namespace {
+
+int flushes = 0;
+int flush_error = 0;  ///< what flushing fails with; 0: it does not fail
+
+}  // namespace
+}  // namespace smelt
+
+/// In place of the C library's.
+int fsync(int descriptor) {
+  ++smelt::flushes;
+  if (smelt::flush_error == 0) return static_cast<int>(syscall(SYS_fsync, descriptor));
+  errno = smelt::flush_error;
+  return -1;
+}
 
 namespace smelt {
 namespace {
@@ -122,6 +142,28 @@ TEST(Profile, FilesAreWrittenWhereTheyAreAndNothingIsLeft) {
   fs::resize_file(file, (64u << 20) + (1u << 16));
   EXPECT_THAT(load_profile(file).error().message, HasSubstr("too large"));
   fs::remove_all(directory);
+}
+
+TEST(Profile, AFileThatCannotBeFlushedReplacesNothing) {
+  const auto directory = std::filesystem::path(testing::TempDir()) / ("smelt-flushed-" + std::to_string(getpid()));
+  std::filesystem::create_directories(directory);
+  const auto file = directory / "a.json";
+  const int before = flushes;
+  ASSERT_TRUE(save_profile(sample(), file));
+  EXPECT_EQ(flushes, before + 1);
+  auto other = sample();
+  other.measured_at = "later";
+  flush_error = EIO;
+  const auto failed = save_profile(other, file);
+  flush_error = EINVAL;  // of what has nothing to flush
+  const auto special = save_profile(other, "/dev/null");
+  flush_error = 0;
+  EXPECT_EQ(failed.error().status, Status::io_error);
+  EXPECT_TRUE(special);
+  EXPECT_EQ(*load_profile(file), sample());
+  const auto entries = std::filesystem::directory_iterator(directory);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "files beside it";
+  std::filesystem::remove_all(directory);
 }
 
 /// The sample's text with one part replaced.

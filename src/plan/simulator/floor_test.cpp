@@ -142,6 +142,49 @@ TEST(Floors, CountTheRankThatIsFarthestFromAll) {
   }
 }
 
+/// Whether what `to` ends with depends on what `from` had.
+bool needs_what_another_has(Operation operation, int to, int from, int root) {
+  switch (operation) {
+    case Operation::broadcast:
+    case Operation::scatter: return from == root;
+    case Operation::reduce:
+    case Operation::gather: return to == root;
+    case Operation::scan:
+    case Operation::exscan: return from < to;
+    default: return true;
+  }
+}
+
+// One rank whose messages take long, or who is reached late: that counts if somebody needs what it has, or if it needs
+// something.
+TEST(Floors, CountWhoMustTellAndWhoMustHear) {
+  constexpr int ranks = 5;
+  constexpr double late_ns = 1000.0;
+  for (int late = 0; late < ranks; ++late) {
+    Machine slow_to_tell = test::uniform_machine(ranks, 10.0, 10.0), slow_to_hear = slow_to_tell;
+    for (int other = 0; other < ranks; ++other) {
+      const auto i = static_cast<std::size_t>(late), j = static_cast<std::size_t>(other);
+      if (late == other) continue;
+      slow_to_tell.send_ns(i, j) = late_ns;
+      slow_to_hear.recv_ns(j, i) = late_ns;
+    }
+    for (const auto operation : planned_operations()) {
+      for (int root = 0; root < ranks; ++root) {
+        bool tells = false, hears = false;
+        for (int other = 0; other < ranks; ++other) {
+          tells |= other != late && needs_what_another_has(operation, other, late, root);
+          hears |= other != late && needs_what_another_has(operation, late, other, root);
+        }
+        const auto counts = [&](const Machine& machine) {
+          return schedule_floor(machine, whole_machine(machine), operation, 8, root).message_ns >= late_ns;
+        };
+        EXPECT_EQ(counts(slow_to_tell), tells) << to_string(operation) << ", rank " << late << ", root " << root;
+        EXPECT_EQ(counts(slow_to_hear), hears) << to_string(operation) << ", rank " << late << ", root " << root;
+      }
+    }
+  }
+}
+
 // ---- the same by hand, pair by pair ---------------------------------------------------------
 
 /// The floor of a group of all PUs of a machine, by the rules in floor.cpp.

@@ -49,6 +49,17 @@ TEST(Gaps, ByHand) {
   for (const TimelineEvent& event : run->timeline) EXPECT_LE(event.start_ns, event.end_ns);
 }
 
+// Where one of the two was not measured, each message of that kind costs what a lone one costs.
+TEST(Gaps, OfSendsOrOfReceivesAlone) {
+  Machine sends = three_with_gaps(), receives = sends;
+  sends.recv_gap_ns.reset();
+  receives.send_gap_ns.reset();
+  EXPECT_EQ(plan_of(sends, Operation::broadcast, "sequential").arrival_ns, (std::vector<double>{0.0, 8.0, 11.0}));
+  EXPECT_EQ(plan_of(sends, Operation::reduce, "sequential").arrival_ns, (std::vector<double>{13.0, 2.0, 2.0}));
+  EXPECT_EQ(plan_of(receives, Operation::broadcast, "sequential").arrival_ns, (std::vector<double>{0.0, 8.0, 10.0}));
+  EXPECT_EQ(plan_of(receives, Operation::reduce, "sequential").arrival_ns, (std::vector<double>{9.0, 2.0, 2.0}));
+}
+
 // A message that comes later than the one before it was taken costs a whole receive.
 TEST(Gaps, OnlyMessagesThatWaitAreTakenFaster) {
   Machine machine = three_with_gaps();

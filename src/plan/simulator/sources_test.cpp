@@ -144,7 +144,7 @@ TEST(Sources, TimesAreNoShorterThanTheLeastOfEachRank) {
   for (int number = 0; number < operation_count; ++number) {
     const auto operation = static_cast<Operation>(number);
     if (operation == Operation::barrier || operation == Operation::two_phase_commit) continue;
-    for (const auto& recipe : candidate_recipes(operation, 6, block, all_access)) {
+    for (const auto& recipe : candidate_recipes(operation, 6, block, test::all_access)) {
       for (const bool processes : {false, true}) {
         for (const bool at_rest : {false, true}) check(recipe, {.processes = processes, .at_rest = at_rest});
       }

@@ -18,6 +18,7 @@
 #include <map>
 #include <queue>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace smelt::plan {
@@ -125,13 +126,15 @@ class ReachableSet {
 };
 
 double growth_bound(const CostTable& costs, const RankCosts& ranks, std::optional<int> root, int type_limit) {
-  std::vector<Partition> parts;
-  for (int level = 0; level <= levels; ++level) parts.push_back(partition(ranks, level));
+  std::vector<Partition> parts;  // those that differ, from coarse to fine
+  for (int level = 0; level <= levels; ++level) {
+    Partition part = partition(ranks, level);
+    if (parts.empty() || part.count != parts.back().count) parts.push_back(std::move(part));
+  }
   double bound = 0.0;
-  for (int fine = 1; fine <= levels; ++fine) {
-    if (parts[fine].count == parts[fine - 1].count) continue;
-    for (int coarse = 0; coarse < fine; ++coarse) {
-      if (parts[coarse].count > type_limit || (coarse > 0 && parts[coarse].count == parts[coarse - 1].count)) continue;
+  for (std::size_t fine = 1; fine < parts.size(); ++fine) {
+    for (std::size_t coarse = 0; coarse < fine; ++coarse) {
+      if (parts[coarse].count > type_limit) continue;
       const ReachableSet growth(costs, parts[fine], parts[coarse]);
       double least = std::numeric_limits<double>::infinity();
       for (int type = 0; type < growth.types(); ++type) {

@@ -96,9 +96,9 @@ void HierarchyPlanner::solve() {
   int states = 1;
   for (const int branching : branching_) {
     transitions *= 0.5 * branching * (branching + 1);
-    states *= transitions <= max_transitions ? branching : 1;
+    if (transitions > max_transitions) return;
+    states *= branching;
   }
-  if (transitions > max_transitions) return;
   need_.assign(static_cast<std::size_t>(states), std::numeric_limits<double>::infinity());
   need_[0] = 0.0;
   choice_.resize(static_cast<std::size_t>(states));

@@ -76,19 +76,34 @@ void expect_tables_of(const Case& one) {
         ASSERT_FLOAT_EQ(table.send(p, c), static_cast<float>(exact.send(p, c))) << p << ' ' << c;
         ASSERT_FLOAT_EQ(table.latency(p, c), static_cast<float>(exact.latency(p, c))) << p << ' ' << c;
         ASSERT_EQ(table.edge(p, c), table.edge_row(p, edges)[c]);
+        ASSERT_EQ(table.send(p, c), table.send_row(p, sends)[c]);
+        ASSERT_EQ(table.latency(p, c), table.latency_row(p, latencies)[c]);
         ASSERT_FLOAT_EQ(table.edge(p, c), table.send_row(p, sends)[c] + table.latency_row(p, latencies)[c]);
       }
     }
   }
 }
 
+/// What of a machine's costs in a row is known beside those of lone messages.
+enum class Measured { nothing, propagation, sends, receives, both };
+
+Machine random_machine_with(int n, Measured measured) {
+  Machine machine = test::random_machine(n, static_cast<std::uint32_t>(n));
+  if (measured == Measured::nothing) return machine;
+  machine.propagation_ns = test::random_machine(n, 99).recv_ns;
+  if (measured == Measured::propagation) return machine;
+  machine = test::with_gaps(std::move(machine), 7);
+  if (measured == Measured::sends) machine.recv_gap_ns.reset();
+  if (measured == Measured::receives) machine.send_gap_ns.reset();
+  return machine;
+}
+
 // Sizes around those of the tiles in which tables are made.
 TEST(Costs, TablesAreFromTheParentsView) {
   for (const int n : {1, 2, 31, 32, 33, 65, 70}) {
-    for (const bool propagation : {false, true}) {
-      Machine machine = test::random_machine(n, static_cast<std::uint32_t>(n));
-      if (propagation) machine.propagation_ns = test::random_machine(n, 99).recv_ns;
-      if (propagation && n % 2 == 0) machine = test::with_gaps(std::move(machine), 7);
+    for (const Measured measured :
+         {Measured::nothing, Measured::propagation, Measured::sends, Measured::receives, Measured::both}) {
+      const Machine machine = random_machine_with(n, measured);
       Group shuffled = whole_machine(machine), shared = shuffled, reversed = shuffled, gap = shuffled;
       std::shuffle(shuffled.pus.begin(), shuffled.pus.end(), std::minstd_rand(3));
       std::reverse(reversed.pus.begin(), reversed.pus.end());
@@ -128,6 +143,33 @@ TEST(Costs, RanksThatShareAPuPayWhatTheCheapestPairPays) {
   const Machine machine = test::uniform_machine(2, 50.0, 60.0);
   EXPECT_EQ(RankCosts(machine, Group{{1, 1}}).message(0, 1), 20.0) << "nothing is known";
   EXPECT_FALSE(RankCosts(machine, Group{{1, 0}}).shares_pus());
+}
+
+// Which have no table of all pairs.
+TEST(Costs, RowsOfLargeGroupsOnMachinesOfClasses) {
+  Machine machine = *synthesize_machine({.packages = 2, .numa_per_package = 2, .cores = 160, .l3 = 4});
+  ASSERT_NE(machine.send_ns.classes(), nullptr);
+  const int size = static_cast<int>(machine.size()), ranks = CostTable::most_dense_ranks + 3;
+  Group group;
+  for (int rank = 0; rank < ranks; ++rank) group.pus.push_back(rank * 7 % size);
+  const Case one(std::move(machine), std::move(group));
+  for (const Direction direction : {Direction::broadcast, Direction::reduce}) {
+    const CostTable table = one.table(direction);
+    const DirectedCosts exact(one.ranks, direction);
+    std::vector<float> sends, latencies, edges;
+    for (const int p : {0, 5, ranks - 1}) {
+      const float *send = table.send_row(p, sends), *latency = table.latency_row(p, latencies),
+                  *edge = table.edge_row(p, edges);
+      for (int c = 0; c < ranks; ++c) {
+        if (c == p) continue;
+        ASSERT_FLOAT_EQ(send[c], static_cast<float>(exact.send(p, c))) << p << ' ' << c;
+        ASSERT_FLOAT_EQ(latency[c], static_cast<float>(exact.latency(p, c))) << p << ' ' << c;
+        ASSERT_FLOAT_EQ(edge[c], send[c] + latency[c]) << p << ' ' << c;
+        ASSERT_EQ(table.send(p, c), send[c]);
+        ASSERT_EQ(table.latency(p, c), latency[c]);
+      }
+    }
+  }
 }
 
 TEST(Costs, CallsOfBarriersHaveTheirOwnCostAndSingleRanksNone) {
