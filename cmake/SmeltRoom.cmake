@@ -137,7 +137,8 @@ endfunction()
 
 # smelt_test(name [SHARDS n] [TIMEOUT s] [PROCESSORS n] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest
 # test, or as n of about as many test cases each, which may run at the same time. PROCESSORS: how many it keeps busy; two
-# by default, as most have ranks that wait for each other; those of one have the label one_processor. Its own code is compiled in a hurry; what it tests is not.
+# by default, as most have ranks that wait for each other; those of one have the label one_processor. Its own code is
+# compiled in a hurry; what it tests is not.
 function(smelt_test name)
   cmake_parse_arguments(TEST "" "SHARDS;TIMEOUT;PROCESSORS" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})

@@ -278,6 +278,18 @@ TEST(Policies, PagesThatDoNotTakeTurnsAreAnError) {
   EXPECT_TRUE(check_pages(layout, copy));
 }
 
+TEST(Policies, EveryNodeHasItsShareOfPagesThatTakeTurns) {
+  const std::vector<int> nodes = {4, 7, 9};
+  const auto without = [&](std::vector<int> pages) { return node_without_its_share(nodes, pages); };
+  EXPECT_EQ(without({4, 7, 9, 4, 7, 9}), std::nullopt);
+  EXPECT_EQ(without({4, 7, 9, 4, 7}), std::nullopt);
+  EXPECT_EQ(without({9}), std::nullopt);
+  EXPECT_EQ(without({4, 7, 9, 4, 9, 9}), 7);
+  EXPECT_EQ(without({4, 4, 4, 4, 7, 9}), 4) << "more than its share";
+  EXPECT_EQ(without({4, 7, 4, 7, 4, 7, 7}), 7);
+  EXPECT_EQ(without({4, 7, 3, 4, 7, 3}), 9) << "the last one, as its pages lie elsewhere";
+}
+
 TEST(Copies, TheNearestIsByTheFirmwaresDistances) {
   const std::vector<int> all = nearest_copies(several(), {0, 1});
   EXPECT_THAT(all, ElementsAre(0, 1, 0, 0, 0, 1));  // nodes 3 and 4 are not there

@@ -103,17 +103,22 @@ Result<void> apply_policy(Layout& layout, Copy& copy, bool move) {
   return {};
 }
 
+std::optional<int> node_without_its_share(std::span<const int> nodes, std::span<const int> nodes_of_pages) {
+  const auto fewest = static_cast<std::ptrdiff_t>(nodes_of_pages.size() / nodes.size());
+  for (const int node : nodes) {
+    const auto pages = std::count(nodes_of_pages.begin(), nodes_of_pages.end(), node);
+    if (pages < fewest || pages > fewest + 1) return node;
+  }
+  return {};
+}
+
 Result<void> check_pages(const Layout& layout, const Copy& copy) {
   const auto nodes = nodes_of_pages(copy.data, layout.size_bytes(), layout.pages.bytes);
   if (!nodes) return about(layout, nodes.error());
-  std::map<int, std::size_t> counts;
-  for (const int node : *nodes) ++counts[node];
   if (layout.placement == Placement::interleaved) {
-    const std::size_t fewest = nodes->size() / layout.nodes.size();
-    for (const int node : layout.nodes) {
-      if (counts[node] >= fewest && counts[node] <= fewest + 1) continue;
+    if (const auto node = node_without_its_share(layout.nodes, *nodes)) {
       return make_error(Status::io_error, "{}: NUMA node {} holds {} of {} pages; it has no memory for its share",
-                        layout.name, node, counts[node], nodes->size());
+                        layout.name, *node, std::count(nodes->begin(), nodes->end(), *node), nodes->size());
     }
   }
   for (const auto& run : copy.runs) {

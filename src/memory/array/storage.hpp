@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,6 +110,9 @@ Result<void> check_room(const Layout& layout, const MemoryView& view);
 
 /// Tells the kernel where to place which pages. If it refuses, that is a note, or an error in strict layouts.
 Result<void> apply_policy(Layout& layout, Copy& copy, bool move);
+
+/// Pages that take turns on `nodes`: the first node that has not as many of them as any other, or one more.
+std::optional<int> node_without_its_share(std::span<const int> nodes, std::span<const int> nodes_of_pages);
 
 /// In strict layouts, verifies that the pages of a copy are where they should be.
 Result<void> check_pages(const Layout& layout, const Copy& copy);
