@@ -159,23 +159,38 @@ class Map {
   /// The value of a key.
   std::optional<Value> get(const Key& key) const noexcept {
     const KeyWords words = words_of_key(key);
-    return get_hashed(words, hash(words));
+    std::optional<Value> value;
+    get_hashed(words, hash(words), value);
+    return value;
   }
 
   /// The same for large values: copies it to `*value`. False: there is no such key, and `*value` stays as it is.
   bool get(const Key& key, Value* value) const noexcept {
     const KeyWords words = words_of_key(key);
-    ValueWords found;
-    if (!table_->get(shape, words.data(), hash(words), found.data())) return false;
-    std::memcpy(static_cast<void*>(value), found.data(), sizeof(Value));
-    return true;
+    if constexpr (is_long) {
+      // Copied at once to its place. If the key is erased meanwhile, `*value` gets its former contents again.
+      std::array<std::byte, sizeof(Value)> former;
+      bool overwritten = false;
+      const bool found = table_->find(shape, words.data(), hash(words), [&](const map_detail::AtomicWord* from) {
+        if (!overwritten) map_detail::copy_alike(former.data(), value, sizeof(Value));
+        overwritten = true;
+        map_detail::load_bytes(value, from, sizeof(Value));
+      });
+      if (!found && overwritten) std::memcpy(static_cast<void*>(value), former.data(), sizeof(Value));
+      return found;
+    } else {
+      ValueWords found;
+      if (!table_->get(shape, words.data(), hash(words), found.data())) return false;
+      std::memcpy(static_cast<void*>(value), found.data(), sizeof(Value));
+      return true;
+    }
   }
 
   bool contains(const Key& key) const noexcept { return get(key).has_value(); }
 
   /// Sets the value of a key.
   MapAnswer put(const Key& key, const Value& value) noexcept {
-    const ValueWords fresh = words_of_value(value);
+    const auto& fresh = stored(value);
     return update(key, [&](const Old& old, MapAnswer& answer) {
       answer.found = old.is_there();
       return &fresh;
@@ -184,7 +199,7 @@ class Map {
 
   /// Adds a key with a value. No effect if the key exists.
   MapAnswer insert(const Key& key, const Value& value) noexcept {
-    const ValueWords fresh = words_of_value(value);
+    const auto& fresh = stored(value);
     return update(key, [&](const Old& old, MapAnswer& answer) {
       answer.found = old.is_there();
       return answer.found ? nullptr : &fresh;
@@ -242,7 +257,7 @@ class Map {
         table_->prefetch(shape, hashes[i]);
       }
       for (std::size_t i = 0; i < count; ++i) {
-        values[first + i] = get_hashed(words_of_key(keys[first + i]), hashes[i]);
+        get_hashed(words_of_key(keys[first + i]), hashes[i], values[first + i]);
       }
     }
   }
@@ -297,6 +312,8 @@ class Map {
   using Act = Table::Act;
   static constexpr map_detail::FixedShape<sizeof(Key), sizeof(Value)> shape{};
   static constexpr std::size_t batch = 64;
+  /// Long values are copied once, from the caller's memory or to it; others are arrays of words in between.
+  static constexpr bool is_long = sizeof(Value) >= map_detail::many_lines * 64;
   using KeyWords = std::array<Word, shape.geometry.key_words>;
   using ValueWords = std::array<Word, shape.geometry.value_words>;
 
@@ -334,6 +351,14 @@ class Map {
     std::memcpy(words.data(), &value, sizeof(Value));
     return words;
   }
+  /// What an update stores: a reference if the value is long, otherwise its words.
+  static decltype(auto) stored(const Value& value) noexcept {
+    if constexpr (is_long) {
+      return (value);
+    } else {
+      return words_of_value(value);
+    }
+  }
   static Value value_of(const ValueWords& words) noexcept {
     std::array<std::byte, sizeof(Value)> bytes;
     std::memcpy(bytes.data(), words.data(), sizeof(Value));
@@ -341,10 +366,19 @@ class Map {
   }
   static Word hash(const KeyWords& words) noexcept { return map_detail::hash_words(words.data(), words.size()); }
 
-  std::optional<Value> get_hashed(const KeyWords& key, Word hashed) const noexcept {
-    ValueWords words;
-    if (!table_->get(shape, key.data(), hashed, words.data())) return std::nullopt;
-    return value_of(words);
+  void get_hashed(const KeyWords& key, Word hashed, std::optional<Value>& value) const noexcept {
+    if constexpr (is_long && std::is_nothrow_default_constructible_v<Value>) {
+      if (!value) value.emplace();
+      if (!table_->find(shape, key.data(), hashed, [&](const map_detail::AtomicWord* from) {
+            map_detail::load_bytes(std::addressof(*value), from, sizeof(Value));
+          })) {
+        value.reset();
+      }
+    } else {
+      ValueWords words;
+      if (!table_->get(shape, key.data(), hashed, words.data())) return value.reset();
+      value = value_of(words);
+    }
   }
 
   static MapAnswer answer_of(Table::Outcome outcome, bool found) noexcept {
@@ -358,23 +392,16 @@ class Map {
     const KeyWords words = words_of_key(key);
     MapAnswer answer;
     const auto outcome =
-        table_->update(shape, words.data(), hash(words), [&](const map_detail::AtomicWord* old, const Word*& fresh) {
-          const ValueWords* chosen = choose(Old(old), answer);
-          if (chosen == nullptr) return Act::keep;
-          fresh = chosen->data();
-          return Act::write;
+        table_->update(shape, words.data(), hash(words), [&](const map_detail::AtomicWord* old, const void*& fresh) {
+          fresh = choose(Old(old), answer);
+          return fresh == nullptr ? Act::keep : Act::write;
         });
     return answer_of(outcome, answer.found);
   }
 
   void run_one(Call& call) noexcept {
     switch (call.kind) {
-      case Call::Kind::get: {
-        const auto value = get(call.key);
-        call.answer = {Status::ok, value.has_value(), false};
-        if (value) call.value = *value;
-        break;
-      }
+      case Call::Kind::get: call.answer = {Status::ok, get(call.key, &call.value), false}; break;
       case Call::Kind::put: call.answer = put(call.key, call.value); break;
       case Call::Kind::insert: call.answer = insert(call.key, call.value); break;
       case Call::Kind::erase: call.answer = erase(call.key); break;

@@ -101,11 +101,17 @@ struct Bucket {
 
 inline constexpr std::size_t line_words = 8;
 
+/// move_lines() for copies of many lines, by the widest moves of this CPU. With fewer instructions per line, the misses
+/// of more lines overlap.
+void move_many_lines(void* to, const void* from, std::size_t lines) noexcept;
+inline constexpr std::size_t many_lines = 4;
+
 /// Copies lines of eight words. x86 keeps the order of loads, and of stores, whatever their width, as if each word had
 /// been moved with the orders map_load_cell and map_store_cell. A torn word does no harm: who reads checks `changes`
 /// afterwards, and forgets what has changed.
 inline void move_lines(void* to, const void* from, std::size_t lines) noexcept {
 #ifdef SMELT_MAP_WIDE
+  if (lines >= many_lines) return move_many_lines(to, from, lines);
   auto* target = static_cast<std::byte*>(to);
   const auto* source = static_cast<const std::byte*>(from);
   for (; lines != 0; --lines, target += 64, source += 64) {
@@ -132,6 +138,15 @@ inline constexpr bool moves_lines = true;
 inline constexpr bool moves_lines = false;
 #endif
 
+/// memcpy of private memory by the moves of load_bytes(): a load of what those have just stored need not wait until it
+/// is in the cache.
+inline void copy_alike(void* to, const void* from, std::size_t bytes) noexcept {
+  const std::size_t lines = moves_lines ? bytes / 64 : 0;
+  move_lines(to, from, lines);
+  std::memcpy(static_cast<std::byte*>(to) + lines * 64, static_cast<const std::byte*>(from) + lines * 64,
+              bytes - lines * 64);
+}
+
 /// Copies text out of words, the first `bytes` bytes. Pairs with store_text().
 inline void load_bytes(void* to, const AtomicWord* from, std::size_t bytes) noexcept {
   auto* target = static_cast<std::byte*>(to);
@@ -157,13 +172,16 @@ inline void store_bytes(AtomicWord* to, const void* from, std::size_t bytes) noe
     move_lines(to, source, lines);
     to += lines * line_words, source += lines * 64, bytes -= lines * 64;
   }
-  while (bytes != 0) {
-    const std::size_t part = bytes < sizeof(Word) ? bytes : sizeof(Word);
-    Word word = 0;
-    std::memcpy(&word, source, part);
+  for (; bytes >= sizeof(Word); bytes -= sizeof(Word), source += sizeof(Word)) {
+    Word word;
+    std::memcpy(&word, source, sizeof word);
     (to++)->store(word, ordering::map_store_cell);
-    source += part, bytes -= part;
+    SMELT_MAP_POINT(22);
   }
+  if (bytes == 0) return;
+  Word word = 0;
+  std::memcpy(&word, source, bytes);
+  to->store(word, ordering::map_store_cell);
 }
 
 // ---- shapes ---------------------------------------------------------------------------------
@@ -183,7 +201,8 @@ inline constexpr std::uint32_t words_of(std::size_t bytes) noexcept {
   return static_cast<std::uint32_t>((bytes + sizeof(Word) - 1) / sizeof(Word));
 }
 
-/// The fewest cache lines that hold three keys.
+/// The fewest cache lines that hold three keys. If these are many, seven keys: then more of the cells are in use, and
+/// the table takes less memory. Not for still longer values, of which few keys would take much memory.
 inline constexpr Geometry geometry_of(std::size_t key_bytes, std::size_t value_bytes) noexcept {
   Geometry made;
   made.key_bytes = static_cast<std::uint32_t>(key_bytes);
@@ -197,6 +216,11 @@ inline constexpr Geometry geometry_of(std::size_t key_bytes, std::size_t value_b
   made.bucket_words = (least + words - 1) / words * words;
   made.cells = (made.bucket_words - Bucket::header_words) / cell_words;
   if (made.cells > 8) made.cells = 8;
+  constexpr std::uint32_t many = 8 * words, longest_cell = 32 * words;
+  if (made.bucket_words > many && cell_words <= longest_cell) {
+    made.cells = 8;
+    made.bucket_words = (Bucket::header_words + made.cells * cell_words + words - 1) / words * words;
+  }
   return made;
 }
 
@@ -329,16 +353,34 @@ class Table {
     for (std::size_t i = 1; i < fetched; ++i) __builtin_prefetch(reinterpret_cast<const char*>(bucket) + 64 * i);
   }
 
+  /// Calls `copy(words)` with the words of a key's value. They may change meanwhile, and then it is called again, or
+  /// the key is gone: what it has copied last counts if find() returns true. False: there is no such key.
+  template <class Shape, class Copy>
+  bool find(const Shape& shape, const Word* key, Word hash, Copy&& copy) const noexcept;
+
   /// Copies the value of a key to `value`. False: there is no such key.
   template <class Shape>
   bool get(const Shape& shape, const Word* key, Word hash, Word* value) const noexcept;
+
+  /// Of a chain whose home bucket has been read: the cell that an update is likely to fill, if its value is long.
+  template <class Shape>
+  static void fetch_free(const Shape& shape, Bucket* bucket, Word word) noexcept {
+    if (shape.geometry.value_words < many_lines * line_words) return;
+    const int cell = free_cell(shape, valid_cells(word), 0);
+    if (cell < 0) return;
+    const auto* const begin =
+        reinterpret_cast<const char*>(bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)));
+    const std::size_t bytes = cell_words(shape) * sizeof(Word);
+    for (std::size_t at = 0; at < bytes && at < most_fetched_bytes; at += 64) __builtin_prefetch(begin + at, 1);
+  }
+  static constexpr std::size_t most_fetched_bytes = 2048;
 
   /// The action of an update after the search for its key.
   enum class Act { keep, write, erase };
   enum class Outcome { kept, changed, no_memory };
 
   /// Owns the chain of the key and calls `decide(old, fresh)`: `old` points to the words of the value, null if there is
-  /// no such key; on Act::write, `fresh` points to those of the new one.
+  /// no such key; on Act::write, `fresh` points to the bytes of the new one.
   template <class Shape, class Decide>
   Outcome update(const Shape& shape, const Word* key, Word hash, Decide&& decide) noexcept;
 
@@ -432,12 +474,12 @@ class Table {
 
   template <class Shape>
   void fill_cell(const Shape& shape, Bucket* bucket, int index, const Word* key, Word hash,
-                 const Word* value) noexcept {
+                 const void* value) noexcept {
     SMELT_MAP_POINT(2);
     AtomicWord* cell = bucket->cell(static_cast<std::size_t>(index), cell_words(shape));
     store_words(cell, key, shape.geometry.key_words);
     SMELT_MAP_POINT(3);
-    store_words(cell + shape.geometry.key_words, value, shape.geometry.value_words);
+    store_bytes(cell + shape.geometry.key_words, value, shape.geometry.value_bytes);
     SMELT_MAP_POINT(4);
     set_tag(bucket, index, hash);
   }
@@ -464,7 +506,7 @@ class Table {
   Spot find_owned(const Shape& shape, const OwnedChain& held, const Word* key, Word hash) const noexcept;
   /// A key that is not in the chain. Gives the chain up.
   template <class Shape>
-  Outcome add(const Shape& shape, const OwnedChain& held, const Word* key, Word hash, const Word* value) noexcept;
+  Outcome add(const Shape& shape, const OwnedChain& held, const Word* key, Word hash, const void* value) noexcept;
   /// Makes these the valid cells of a bucket, and gives the chain up.
   void commit(const OwnedChain& held, Bucket* bucket, unsigned valid) noexcept;
 
@@ -510,6 +552,14 @@ class Table {
 
 template <class Shape>
 bool Table::get(const Shape& shape, const Word* key, Word hash, Word* value) const noexcept {
+  return find(shape, key, hash, [&](const AtomicWord* words) {
+    load_words(value, words, shape.geometry.value_words);
+    if constexpr (requires { shape.read(value); }) shape.read(value);
+  });
+}
+
+template <class Shape, class Copy>
+bool Table::find(const Shape& shape, const Word* key, Word hash, Copy&& copy) const noexcept {
   Word table = header().active.load(ordering::map_look);  // pairs with the release of whoever made it active
   for (;;) {
     Bucket* const first = home(shape, table, hash);
@@ -527,9 +577,7 @@ bool Table::get(const Shape& shape, const Word* key, Word hash, Word* value) con
     for (;;) {
       const int cell = find_cell(shape, bucket, valid, key, hash);
       if (cell >= 0) {
-        load_words(value, bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)) + shape.geometry.key_words,
-                   shape.geometry.value_words);
-        if constexpr (requires { shape.read(value); }) shape.read(value);
+        copy(bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)) + shape.geometry.key_words);
         if (!holds()) break;
         return true;
       }
@@ -597,7 +645,7 @@ inline void Table::commit(const OwnedChain& held, Bucket* bucket, unsigned valid
 
 template <class Shape>
 Table::Outcome Table::add(const Shape& shape, const OwnedChain& held, const Word* key, Word hash,
-                          const Word* value) noexcept {
+                          const void* value) noexcept {
   Bucket* bucket = held.home;
   unsigned valid = valid_cells(held.word);
   for (;;) {
@@ -632,12 +680,13 @@ template <class Shape, class Decide>
 Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Decide&& decide) noexcept {
   OwnedChain held;
   if (!own(shape, hash, held)) return Outcome::no_memory;
+  fetch_free(shape, held.home, held.word);
   const Spot spot = find_owned(shape, held, key, hash);
   AtomicWord* old = nullptr;
   if (spot.cell >= 0) {
     old = spot.bucket->cell(static_cast<std::size_t>(spot.cell), cell_words(shape)) + shape.geometry.key_words;
   }
-  const Word* fresh = nullptr;
+  const void* fresh = nullptr;
   Outcome outcome = Outcome::changed;
   switch (decide(static_cast<const AtomicWord*>(old), fresh)) {
     case Act::keep: disown(held, valid_cells(held.word), false); return Outcome::kept;
@@ -647,7 +696,7 @@ Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Dec
         outcome = add(shape, held, key, hash, fresh);
       } else if (shape.geometry.value_words <= 1) {
         SMELT_MAP_POINT(9);
-        if (shape.geometry.value_words == 1) old->store(*fresh, ordering::map_store_cell);  // pairs with load_words()
+        store_bytes(old, fresh, shape.geometry.value_bytes);  // pairs with load_words()
         disown(
             held, valid_cells(held.word), requires { shape.refers; });
       } else {

@@ -164,7 +164,7 @@ int smelt_map_get_many(const smelt_map* map, uint64_t count, const void* keys, v
 int smelt_map_put(smelt_map* map, const void* key, const void* value) {
   if (const int status = check_handle("smelt_map_put", map, key, value); status != SMELT_OK) return status;
   const Copied fresh(value, map->geometry.value_bytes, map->geometry.value_words);
-  return update(map, key, [&](const AtomicWord*, const Word*& words) {
+  return update(map, key, [&](const AtomicWord*, const void*& words) {
     words = fresh.data();
     return Table::Act::write;
   });
@@ -174,7 +174,7 @@ int smelt_map_insert(smelt_map* map, const void* key, const void* value, int* in
   if (const int status = check_handle("smelt_map_insert", map, key, value); status != SMELT_OK) return status;
   const Copied fresh(value, map->geometry.value_bytes, map->geometry.value_words);
   bool free = false;
-  const int status = update(map, key, [&](const AtomicWord* old, const Word*& words) {
+  const int status = update(map, key, [&](const AtomicWord* old, const void*& words) {
     free = old == nullptr;
     words = fresh.data();
     return free ? Table::Act::write : Table::Act::keep;
@@ -186,7 +186,7 @@ int smelt_map_insert(smelt_map* map, const void* key, const void* value, int* in
 int smelt_map_erase(smelt_map* map, const void* key, int* erased) {
   if (const int status = check_handle("smelt_map_erase", map, key, key); status != SMELT_OK) return status;
   bool found = false;
-  const int status = update(map, key, [&](const AtomicWord* old, const Word*&) {
+  const int status = update(map, key, [&](const AtomicWord* old, const void*&) {
     found = old != nullptr;
     return found ? Table::Act::erase : Table::Act::keep;
   });
@@ -201,7 +201,7 @@ int smelt_map_compare_exchange(smelt_map* map, const void* key, void* expected, 
   const Geometry& geometry = map->geometry;
   const Copied fresh(desired, geometry.value_bytes, geometry.value_words);
   bool found = false, equal = false;
-  const int status = update(map, key, [&](const AtomicWord* old, const Word*& words) {
+  const int status = update(map, key, [&](const AtomicWord* old, const void*& words) {
     found = old != nullptr;
     if (!found) return Table::Act::keep;
     Words now;
@@ -221,7 +221,7 @@ int smelt_map_fetch_add(smelt_map* map, const void* key, int64_t term, int64_t* 
     return fail_argument("smelt_map_fetch_add", "the values of the map must have 8 bytes");
   }
   Word was = 0, sum = 0;
-  const int status = update(map, key, [&](const AtomicWord* old, const Word*& words) {
+  const int status = update(map, key, [&](const AtomicWord* old, const void*& words) {
     was = old == nullptr ? 0 : old->load(std::memory_order_relaxed);
     sum = was + static_cast<Word>(term);
     words = &sum;

@@ -462,6 +462,22 @@ TEST(MapChoice, RangesAreWhereTheFastestChanges) {
   EXPECT_EQ(between[1].algorithm, "rep_sc");
 }
 
+/// An algorithm that is the fastest in two ranges, with another between them.
+TEST(MapChoice, RangesMayReturnToAnAlgorithm) {
+  MapLoad load;
+  const auto names = [&](const MapPlatform& platform) {
+    const auto ranges = *best_ranges(platform, load, 16);
+    std::vector<std::string> found;
+    for (const auto& range : ranges) found.push_back(range.algorithm);
+    return found;
+  };
+  load.skew = 0.99, load.keys = 1e6;
+  EXPECT_THAT(names(tile_gx()), ElementsAre("part_simple", "part_caching", "rep_2pc", "part_caching", "rep_2pc"));
+  load.skew = 0.0, load.keys = 1e4;
+  EXPECT_THAT(names(intermediate_platform()),
+              ElementsAre("part_simple", "part_caching", "part_simple", "rep_local", "rep_2pc"));
+}
+
 TEST(MapChoice, ColocatedServersAreClientsToo) {
   const MapPlatform platform = odd_platform(MapBroadcast::sends);
   const MapLoad load = odd_load(1.0, 11);

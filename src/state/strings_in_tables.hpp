@@ -89,7 +89,7 @@ MapAnswer set(Table& table, std::string_view key, Word hash, std::string_view va
   }
   Word old = 0;
   const auto outcome =
-      table.update(TextShape{&table, key, hash}, &hash, hash, [&](const AtomicWord* at, const Word*& words) {
+      table.update(TextShape{&table, key, hash}, &hash, hash, [&](const AtomicWord* at, const void*& words) {
         old = at == nullptr ? 0 : at->load(std::memory_order_relaxed);
         words = &fresh;
         return choose(old) ? Table::Act::write : Table::Act::keep;
@@ -104,7 +104,7 @@ MapAnswer set(Table& table, std::string_view key, Word hash, std::string_view va
 
 inline MapAnswer erase(Table& table, std::string_view key, Word hash) noexcept {
   Word old = 0;
-  const auto outcome = table.update(TextShape{&table, key, hash}, &hash, hash, [&](const AtomicWord* at, const Word*&) {
+  const auto outcome = table.update(TextShape{&table, key, hash}, &hash, hash, [&](const AtomicWord* at, const void*&) {
     old = at == nullptr ? 0 : at->load(std::memory_order_relaxed);
     return old == 0 ? Table::Act::keep : Table::Act::erase;
   });

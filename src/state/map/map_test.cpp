@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <memory>
 #include <random>
 #include <thread>
 
@@ -307,9 +309,9 @@ TEST(MapThreads, CountTogetherWhileTheTableGrows) {
   EXPECT_EQ(map.size(), keys);
 }
 
-/// Two threads write arrays of one number, the last of which depends on the key; two others read.
+/// Two threads write arrays of one number, the last of which depends on the key; two others read, in different ways.
 template <std::size_t words>
-void read_what_others_write() {
+void read_what_others_write(int updates) {
   using Value = std::array<std::uint64_t, words>;
   const auto value_of = [](std::uint64_t n, std::uint64_t key) {
     Value value;
@@ -323,7 +325,7 @@ void read_what_others_write() {
   run_threads(4, [&](int me) {
     std::mt19937_64 random(static_cast<unsigned>(me));
     if (me < 2) {
-      for (int i = 0; i < 200'000; ++i) {
+      for (int i = 0; i < updates || seen == 0; ++i) {
         const std::uint64_t n = random(), key = random() % 1000;
         if (n % 7 == 0) {
           map.erase(key);
@@ -336,9 +338,13 @@ void read_what_others_write() {
       Value value;
       while (!stop) {
         const std::uint64_t key = random() % 1000;
-        if (map.get(key, &value)) {
+        if (me == 2) {
+          if (!map.get(key, &value)) continue;
           ++seen;
           ASSERT_EQ(value, value_of(value[0], key));
+        } else if (const auto found = map.get(key)) {
+          ++seen;
+          ASSERT_EQ(*found, value_of((*found)[0], key));
         }
       }
     }
@@ -347,8 +353,74 @@ void read_what_others_write() {
 }
 
 TEST(MapThreads, ReadersSeeWholeValues) {
-  read_what_others_write<5>();
-  read_what_others_write<21>();  // lines, and words behind them
+  read_what_others_write<5>(200'000);
+  read_what_others_write<21>(200'000);  // lines, and words behind them
+  read_what_others_write<125>(50'000);  // copied to its place at once
+}
+
+/// One thread erases and puts a key whose value takes long to copy; what the other finds is whole, or what was there.
+TEST(MapThreads, AnAbsentKeyLeavesTheValueAsItIs) {
+  using Value = std::array<std::uint64_t, 8000>;
+  auto map = *Map<int, Value>::create({.capacity = 0});
+  std::atomic<bool> stop{false};
+  std::uint64_t present = 0, absent = 0;
+  run_threads(2, [&](int me) {
+    auto value = std::make_unique<Value>();
+    if (me == 0) {
+      for (std::uint64_t n = 1; !stop; ++n) {
+        value->fill(n);
+        map.put(1, *value);
+        for (int i = 0; i < 4; ++i) value->fill(n + 1);  // long enough for the other to copy
+        map.erase(1);
+      }
+      return;
+    }
+    for (int i = 0; i < 40'000 || present == 0 || absent == 0; ++i) {
+      value->fill(0);
+      const bool found = map.get(1, value.get());
+      ++(found ? present : absent);
+      const std::uint64_t first = (*value)[0];
+      if (found == (first == 0) || std::ranges::count(*value, first) != std::ssize(*value)) {
+        ADD_FAILURE() << (found ? "torn" : "overwritten") << " at attempt " << i;
+        break;
+      }
+    }
+    stop = true;
+  });
+  EXPECT_GT(present, 0u);
+  EXPECT_GT(absent, 0u);
+}
+
+TEST(Map, LongValuesByEveryCall) {
+  using Value = std::array<std::uint64_t, 40>;
+  const auto of = [](std::uint64_t n) {
+    Value value;
+    value.fill(n);
+    return value;
+  };
+  auto map = *Map<std::uint64_t, Value>::create({.capacity = 0});
+  for (std::uint64_t key = 0; key < 300; ++key) ASSERT_TRUE(map.put(key, of(key)));
+  EXPECT_TRUE(map.insert(7, of(1)).found);
+  EXPECT_EQ(map.get(7), of(7)) << "insert() changes nothing";
+  EXPECT_TRUE(map.insert(300, of(300)).changed);
+  Value value = of(5);
+  EXPECT_FALSE(map.get(1000, &value));
+  EXPECT_EQ(value, of(5));
+  EXPECT_FALSE(map.get(1000));
+  EXPECT_TRUE(map.compare_exchange(7, value = of(7), of(8)).changed);
+  const std::vector<std::uint64_t> keys = {7, 1000, 300, 299};
+  std::vector<std::optional<Value>> values(keys.size(), of(9));
+  values[0].reset();
+  map.get_many(keys, values);
+  EXPECT_EQ(values, (std::vector<std::optional<Value>>{of(8), std::nullopt, of(300), of(299)}));
+  using Call = Map<std::uint64_t, Value>::Call;
+  std::vector<Call> calls = {
+      {Call::Kind::put, 400, of(400)}, {Call::Kind::get, 400, of(1)}, {Call::Kind::get, 1000, of(2)}};
+  map.run(calls);
+  EXPECT_TRUE(calls[1].answer.found);
+  EXPECT_EQ(calls[1].value, of(400));
+  EXPECT_FALSE(calls[2].answer.found);
+  EXPECT_EQ(calls[2].value, of(2));
 }
 
 TEST(MapThreads, OneOfManyInsertsAKey) {

@@ -27,7 +27,7 @@ namespace map_detail {
 namespace {
 
 constexpr Word magic = 0x70616d746c656d73;  // "smeltmap"
-constexpr std::uint32_t layout = 2;
+constexpr std::uint32_t layout = 3;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr Word header_bytes = (sizeof(Header) + 4095) / 4096 * 4096;
 constexpr std::string_view memfd_prefix = "smelt-map:";

@@ -45,7 +45,7 @@ std::shared_ptr<Table> make(const MapOptions& options = {}) {
 }
 
 bool put(Table& table, std::uint64_t key, Word value) {
-  const auto outcome = table.update(shape, &key, hash(key), [&](const auto*, const Word*& fresh) {
+  const auto outcome = table.update(shape, &key, hash(key), [&](const auto*, const void*& fresh) {
     fresh = &value;
     return Table::Act::write;
   });
@@ -69,6 +69,24 @@ TEST(Table, HasRoomForTheCapacityAtTwoThirds) {
   using Wide = Map<std::uint64_t, std::array<std::uint64_t, 2>>;  // four cells, one of which stays free
   EXPECT_EQ(Wide::create({.capacity = 127})->state().buckets, 64u);
   EXPECT_EQ(Wide::create({.capacity = 128})->state().buckets, 128u);
+}
+
+/// Three keys in the fewest lines; seven if these are more than eight lines, unless the cells are very long.
+TEST(Table, HasMoreCellsInLongBuckets) {
+  const auto cells = [](std::size_t value_bytes) {
+    const auto geometry = map_detail::geometry_of(8, value_bytes);
+    const auto words = map_detail::Bucket::header_words + geometry.cells * (geometry.key_words + geometry.value_words);
+    EXPECT_EQ(geometry.bucket_words, (words + 7) / 8 * 8) << value_bytes;
+    EXPECT_EQ(geometry.spare, 1u);
+    return geometry.cells;
+  };
+  EXPECT_EQ(cells(100), 4u);
+  EXPECT_EQ(cells(112), 4u) << "eight lines";
+  EXPECT_EQ(cells(113), 8u);
+  EXPECT_EQ(cells(1000), 8u);
+  EXPECT_EQ(cells(255 * 8), 8u);
+  EXPECT_EQ(cells(255 * 8 + 1), 4u);
+  EXPECT_EQ(cells(100'000), 4u);
 }
 
 TEST(Table, FitsIntoHalfOfItsAddressSpace) {
@@ -334,7 +352,7 @@ TEST_F(SharedTable, IsTakenOverFromAnOwnerThatDies) {
   ASSERT_TRUE(put(*table, 1, 10));
   const int end = run([&] {
     std::uint64_t key = 1;
-    table->update(shape, &key, hash(key), [](const auto*, const Word*&) {
+    table->update(shape, &key, hash(key), [](const auto*, const void*&) {
       kill(getpid(), SIGKILL);
       return Table::Act::erase;
     });
@@ -356,7 +374,7 @@ TEST_F(SharedTable, IsNotTakenFromAnOwnerThatLives) {
   if (child == 0) {
     std::uint64_t key = 1;
     const Word value = 7;
-    table->update(shape, &key, hash(key), [&](const auto*, const Word*& fresh) {
+    table->update(shape, &key, hash(key), [&](const auto*, const void*& fresh) {
       (void)!write(ends[1], "x", 1);
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       fresh = &value;
@@ -368,7 +386,7 @@ TEST_F(SharedTable, IsNotTakenFromAnOwnerThatLives) {
   ASSERT_EQ(read(ends[0], &x, 1), 1);
   std::uint64_t key = 1;
   Word before = 0, fresh = 8;
-  table->update(shape, &key, hash(key), [&](const auto* old, const Word*& chosen) {
+  table->update(shape, &key, hash(key), [&](const auto* old, const void*& chosen) {
     before = old == nullptr ? 0 : old->load();
     chosen = &fresh;
     return Table::Act::write;

@@ -85,7 +85,7 @@ MapAnswer LocalTable::apply_to_words(const Message& message, Word hash, Word* wa
     return answer;
   }
   const auto count = static_cast<std::size_t>(shape_.geometry.value_words);
-  const auto decide = [&](const AtomicWord* old, const Word*& fresh) {
+  const auto decide = [&](const AtomicWord* old, const void*& fresh) {
     answer.found = old != nullptr;
     std::fill(sum_.begin(), sum_.end(), 0);
     for (std::size_t i = 0; old != nullptr && i < count; ++i) sum_[i] = old[i].load(std::memory_order_relaxed);

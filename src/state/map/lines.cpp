@@ -1,0 +1,99 @@
+#include "state/map/lines.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace smelt::map_detail {
+namespace {
+
+#ifdef SMELT_MAP_WIDE
+
+// The assembler's syntax is either of both, as in move_lines(). The registers from 16 on need no vzeroupper.
+#ifdef __AVX512F__
+#define SMELT_CHANGED "xmm16", "xmm17", "xmm18", "xmm19", "memory"
+#else
+#define SMELT_CHANGED "memory"
+#endif
+
+void move_by_avx512(void* to, const void* from, std::size_t lines) noexcept {
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  for (; lines >= 4; lines -= 4, target += 256, source += 256) {
+    asm volatile(
+        "vmovdqu64 {(%1), %%zmm16|zmm16, [%1]}\n\t"
+        "vmovdqu64 {64(%1), %%zmm17|zmm17, [%1+64]}\n\t"
+        "vmovdqu64 {128(%1), %%zmm18|zmm18, [%1+128]}\n\t"
+        "vmovdqu64 {192(%1), %%zmm19|zmm19, [%1+192]}\n\t"
+        "vmovdqu64 {%%zmm16, (%0)|[%0], zmm16}\n\t"
+        "vmovdqu64 {%%zmm17, 64(%0)|[%0+64], zmm17}\n\t"
+        "vmovdqu64 {%%zmm18, 128(%0)|[%0+128], zmm18}\n\t"
+        "vmovdqu64 {%%zmm19, 192(%0)|[%0+192], zmm19}"
+        :
+        : "r"(target), "r"(source)
+        : SMELT_CHANGED);
+  }
+  for (; lines != 0; --lines, target += 64, source += 64) {
+    asm volatile("vmovdqu64 {(%1), %%zmm16|zmm16, [%1]}\n\tvmovdqu64 {%%zmm16, (%0)|[%0], zmm16}"
+                 :
+                 : "r"(target), "r"(source)
+                 : SMELT_CHANGED);
+  }
+}
+
+void move_by_avx(void* to, const void* from, std::size_t lines) noexcept {
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  for (; lines != 0; --lines, target += 64, source += 64) {
+    asm volatile(
+        "vmovdqu {(%1), %%ymm0|ymm0, [%1]}\n\t"
+        "vmovdqu {32(%1), %%ymm1|ymm1, [%1+32]}\n\t"
+        "vmovdqu {%%ymm0, (%0)|[%0], ymm0}\n\t"
+        "vmovdqu {%%ymm1, 32(%0)|[%0+32], ymm1}"
+        :
+        : "r"(target), "r"(source)
+        : "xmm0", "xmm1", "memory");
+  }
+  asm volatile("vzeroupper"
+               :
+               :
+               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                 "xmm12", "xmm13", "xmm14", "xmm15");
+}
+
+void move_by_sse(void* to, const void* from, std::size_t lines) noexcept {
+  auto* target = static_cast<std::byte*>(to);
+  const auto* source = static_cast<const std::byte*>(from);
+  for (; lines != 0; --lines, target += 64, source += 64) move_lines(target, source, 1);
+}
+
+// CPUs without the second set run at a lower frequency for a while after instructions of the first.
+bool has_avx512() noexcept {
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bf16") != 0;
+}
+bool has_avx() noexcept { return __builtin_cpu_supports("avx") != 0; }
+
+#else
+
+// Here load_bytes() and store_bytes() copy words, and nothing calls these.
+void move_by_avx512(void*, const void*, std::size_t) noexcept {}
+void move_by_avx(void*, const void*, std::size_t) noexcept {}
+void move_by_sse(void*, const void*, std::size_t) noexcept {}
+bool has_avx512() noexcept { return false; }
+bool has_avx() noexcept { return false; }
+
+#endif
+
+}  // namespace
+
+const LineMover (&all_line_movers() noexcept)[line_movers] {
+  static const LineMover all[] = {
+      {"avx512", move_by_avx512, has_avx512()}, {"avx", move_by_avx, has_avx()}, {"sse2", move_by_sse, true}};
+  return all;
+}
+
+void move_many_lines(void* to, const void* from, std::size_t lines) noexcept {
+  static const MoveLines fastest = std::ranges::find_if(all_line_movers(), &LineMover::is_supported)->move;
+  fastest(to, from, lines);
+}
+
+}  // namespace smelt::map_detail
