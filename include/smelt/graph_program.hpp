@@ -75,6 +75,10 @@ struct ProgramError {
 [[noreturn, gnu::cold, gnu::noinline]] inline void fail(int line, std::string message) {
   throw ProgramError{std::move(message), line};
 }
+/// Makes the text itself: what it is called from stays short enough to be inlined.
+[[noreturn, gnu::cold, gnu::noinline]] inline void fail(int line, const char* message) {
+  fail(line, std::string(message));
+}
 
 // --- numbers
 
@@ -163,7 +167,7 @@ constexpr T absolute(T value) {
 
 /// A node or edge that must not be NIL.
 template <class Id>
-Id checked(Id id, int line) {
+[[gnu::always_inline]] inline Id checked(Id id, int line) {
   if (id == nil<Id>) [[unlikely]]
     fail(line, "NIL has no properties and no neighbours");
   return id;
@@ -874,18 +878,28 @@ class NeighboursAbove<NodeId, EdgeId>::Ahead {
     for (int i = 0; i < lists_ahead; ++i) step(near_);
   }
 
+  static constexpr int places_ahead = 32, lists_ahead = 16;  ///< neighbours
+
   /// Called once for each neighbour that the loop comes to.
   [[gnu::always_inline]] void next() noexcept {
-    if (step(far_)) fetch(all_.lists_[all_.node_idx_[far_.edge]]);
-    if (!step(near_)) return;
-    const NodeId* const list = all_.node_idx_ + all_.lists_[all_.node_idx_[near_.edge]].first;
-    __builtin_prefetch(list);
-    __builtin_prefetch(list + 64 / sizeof(NodeId));
+    next([](NodeId, const auto& place) { fetch(place); },
+         [](const NodeId* list) {
+           __builtin_prefetch(list);
+           __builtin_prefetch(list + 64 / sizeof(NodeId));
+         });
+  }
+
+  /// The same: ask_place(neighbour, where its list's place is known), ask_list(the list) instead of fetches.
+  template <class AskPlace, class AskList>
+  [[gnu::always_inline]] void next(AskPlace&& ask_place, AskList&& ask_list) noexcept {
+    if (step(far_)) {
+      const NodeId neighbour = all_.node_idx_[far_.edge];
+      ask_place(neighbour, all_.lists_[neighbour]);
+    }
+    if (step(near_)) ask_list(all_.node_idx_ + all_.lists_[all_.node_idx_[near_.edge]].first);
   }
 
  private:
-  static constexpr int places_ahead = 32, lists_ahead = 16;
-
   struct At {
     std::uint64_t node = ~std::uint64_t{0};  ///< none
     EdgeId edge = 0;

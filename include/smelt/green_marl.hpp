@@ -132,6 +132,9 @@ struct Arguments {
   std::map<std::string, Value> values;
   std::map<std::string, Column> columns;                    ///< properties; nodes and edges as longs
   std::map<std::string, std::vector<std::uint64_t>> items;  ///< collections
+  /// Where properties that the procedure changes are to be put: the caller's own arrays, of as many values as the graph
+  /// has nodes or edges and of the type of the result's column, which refers to the array then.
+  std::map<std::string, void*> into;
 };
 
 /// An array that was placed.

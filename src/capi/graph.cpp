@@ -28,17 +28,15 @@ graph::RunOptions with_threads(int threads) {
   return options;
 }
 
-/// Runs an algorithm and copies its values, one per node and of the type of `to`, to `to`.
+/// Runs an algorithm whose values, one per node and of the type of `to`, go to `to`.
 template <class T, class Algorithm>
 int to_array(const char* call, const smelt_graph* graph, T* to, int threads, Algorithm&& algorithm) noexcept {
   return guarded([&]() -> int {
     if (graph == nullptr) return fail_argument(call, "graph must not be NULL");
     if (to == nullptr && graph->value.num_nodes() > 0)
       return fail_argument(call, "the result's array must not be NULL");
-    const Result<graph::Column> values = algorithm(graph->value, with_threads(threads));
-    if (!values) return fail(values.error());
-    const auto copied = graph::results::copy_values(*values, to, threads);
-    return copied ? SMELT_OK : fail(copied.error());
+    const Result<graph::Column> values = algorithm(graph->value, with_threads(threads), to);
+    return values ? SMELT_OK : fail(values.error());
   });
 }
 
@@ -97,26 +95,31 @@ uint64_t smelt_graph_num_edges(const smelt_graph* graph) { return graph == nullp
 
 int smelt_graph_bfs(const smelt_graph* graph, uint64_t root, int threads, int64_t* parent) {
   return to_array("smelt_graph_bfs", graph, parent, threads,
-                  [&](const graph::Graph& on, const auto& options) { return graph::results::bfs(on, root, options); });
+                  [&](const graph::Graph& on, const auto& options, auto* into) {
+                    return graph::results::bfs(on, root, options, into);
+                  });
 }
 
 int smelt_graph_hop_distance(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance) {
-  return to_array(
-      "smelt_graph_hop_distance", graph, distance, threads,
-      [&](const graph::Graph& on, const auto& options) { return graph::results::hop_distance(on, root, options); });
+  return to_array("smelt_graph_hop_distance", graph, distance, threads,
+                  [&](const graph::Graph& on, const auto& options, auto* into) {
+                    return graph::results::hop_distance(on, root, options, into);
+                  });
 }
 
 int smelt_graph_pagerank(const smelt_graph* graph, double damping, double tolerance, int max_iterations, int threads,
                          float* rank, int* iterations) {
-  return to_array("smelt_graph_pagerank", graph, rank, threads, [&](const graph::Graph& on, const auto& options) {
-    return graph::results::pagerank(on, {damping, tolerance, max_iterations}, options, iterations);
-  });
+  return to_array(
+      "smelt_graph_pagerank", graph, rank, threads, [&](const graph::Graph& on, const auto& options, auto* into) {
+        return graph::results::pagerank(on, {damping, tolerance, max_iterations}, options, iterations, into);
+      });
 }
 
 int smelt_graph_components(const smelt_graph* graph, int threads, int64_t* component) {
-  return to_array(
-      "smelt_graph_components", graph, component, threads,
-      [&](const graph::Graph& on, const auto& options) { return graph::results::connected_components(on, options); });
+  return to_array("smelt_graph_components", graph, component, threads,
+                  [&](const graph::Graph& on, const auto& options, auto* into) {
+                    return graph::results::connected_components(on, options, into);
+                  });
 }
 
 int smelt_graph_betweenness(const smelt_graph* graph, const uint64_t* sources, uint64_t num_sources, int threads,
@@ -125,15 +128,16 @@ int smelt_graph_betweenness(const smelt_graph* graph, const uint64_t* sources, u
     return guarded([] { return fail_argument("smelt_graph_betweenness", "sources must not be NULL"); });
   }
   return to_array("smelt_graph_betweenness", graph, centrality, threads,
-                  [&](const graph::Graph& on, const auto& options) {
-                    return graph::results::betweenness(on, {sources, num_sources}, options);
+                  [&](const graph::Graph& on, const auto& options, auto* into) {
+                    return graph::results::betweenness(on, {sources, num_sources}, options, into);
                   });
 }
 
 int smelt_graph_sssp(const smelt_graph* graph, uint64_t root, int threads, int32_t* distance) {
-  return to_array("smelt_graph_sssp", graph, distance, threads, [&](const graph::Graph& on, const auto& options) {
-    return graph::results::sssp(on, root, "weight", 0, options);
-  });
+  return to_array("smelt_graph_sssp", graph, distance, threads,
+                  [&](const graph::Graph& on, const auto& options, auto* into) {
+                    return graph::results::sssp(on, root, "weight", 0, options, into);
+                  });
 }
 
 int smelt_graph_triangles(const smelt_graph* graph, int threads, uint64_t* triangles) {

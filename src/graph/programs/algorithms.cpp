@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/error.hpp"
 #include "graph/programs/builtin.hpp"
 #include "graph/programs/results.hpp"
-#include "graph/team/team.hpp"
 #include "smelt/graph_algorithms.hpp"
 
 namespace smelt::graph {
@@ -32,9 +30,14 @@ Result<RunResult> call(const char* name, const Graph& graph, Arguments arguments
   return compiled->run(program->main_procedure(), arguments, options);
 }
 
-/// One property of a program's results.
+void put_into(Arguments& arguments, const char* name, void* into) {
+  if (into != nullptr) arguments.into.emplace(name, into);
+}
+
+/// One property of a program's results, in memory of the caller unless `into` is null.
 Result<Column> property(const char* program, const char* name, const Graph& graph, Arguments arguments,
-                        const RunOptions& options) {
+                        const RunOptions& options, void* into = nullptr) {
+  put_into(arguments, name, into);
   auto result = call(program, graph, std::move(arguments), options);
   if (!result) return result.error();
   return std::move(result->columns.at(name));
@@ -109,36 +112,39 @@ Result<GreenMarl> builtin_program(const std::string& name) {
 
 namespace results {
 
-Result<Column> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options) {
+Result<Column> bfs(const Graph& graph, std::uint64_t root, const RunOptions& options, void* into) {
   Arguments arguments;
   arguments.values["root"] = node(root);
-  return property("bfs", "parent", graph, std::move(arguments), options);
+  return property("bfs", "parent", graph, std::move(arguments), options, into);
 }
 
-Result<Column> pagerank(const Graph& graph, const PageRankOptions& how, const RunOptions& options, int* iterations) {
+Result<Column> pagerank(const Graph& graph, const PageRankOptions& how, const RunOptions& options, int* iterations,
+                        void* into) {
   Arguments arguments;
   arguments.values = {
       {"damping", how.damping}, {"tolerance", how.tolerance}, {"max_iterations", std::int64_t{how.max_iterations}}};
+  put_into(arguments, "rank", into);
   auto result = call("pagerank", graph, std::move(arguments), options);
   if (!result) return result.error();
   if (iterations != nullptr) *iterations = static_cast<int>(std::get<std::int64_t>(result->returned));
   return std::move(result->columns.at("rank"));
 }
 
-Result<Column> connected_components(const Graph& graph, const RunOptions& options) {
+Result<Column> connected_components(const Graph& graph, const RunOptions& options, void* into) {
   Arguments arguments;
   arguments.values["directed"] = !graph.undirected();
-  return property("components", "comp", graph, std::move(arguments), options);
+  return property("components", "comp", graph, std::move(arguments), options, into);
 }
 
-Result<Column> betweenness(const Graph& graph, std::span<const std::uint64_t> sources, const RunOptions& options) {
+Result<Column> betweenness(const Graph& graph, std::span<const std::uint64_t> sources, const RunOptions& options,
+                           void* into) {
   Arguments arguments;
   arguments.items["sources"].assign(sources.begin(), sources.end());
-  return property("betweenness", "BC", graph, std::move(arguments), options);
+  return property("betweenness", "BC", graph, std::move(arguments), options, into);
 }
 
 Result<Column> sssp(const Graph& graph, std::uint64_t root, const std::string& length, int delta,
-                    const RunOptions& options) {
+                    const RunOptions& options, void* into) {
   const Column* lengths = graph.edge_values(length);
   if (lengths == nullptr) return make_error(Status::invalid_argument, "the graph has no edge values '{}'", length);
   auto whole = whole_lengths(*lengths);
@@ -146,7 +152,7 @@ Result<Column> sssp(const Graph& graph, std::uint64_t root, const std::string& l
   Arguments arguments;
   arguments.values = {{"root", node(root)}, {"delta", delta > 0 ? std::int64_t{delta} : usual_delta(graph, *whole)}};
   arguments.columns.emplace("len", *std::move(whole));
-  auto distances = property("sssp", "dist", graph, std::move(arguments), options);
+  auto distances = property("sssp", "dist", graph, std::move(arguments), options, into);
   if (!distances) return distances;
   // A sum that is too large becomes negative, and stays less than any other.
   const auto values = distances->values<std::int32_t>();
@@ -155,28 +161,10 @@ Result<Column> sssp(const Graph& graph, std::uint64_t root, const std::string& l
                     INT32_MAX - 1, length);
 }
 
-Result<Column> hop_distance(const Graph& graph, std::uint64_t root, const RunOptions& options) {
+Result<Column> hop_distance(const Graph& graph, std::uint64_t root, const RunOptions& options, void* into) {
   Arguments arguments;
   arguments.values["root"] = node(root);
-  return property("hop_dist", "dist", graph, std::move(arguments), options);
-}
-
-Result<void> copy_values(const Column& values, void* to, int threads) {
-  const std::size_t size_bytes = values.size() * size_of(values.type());
-  const auto* const from = static_cast<const std::byte*>(values.data());
-  constexpr std::size_t part_bytes = std::size_t{1} << 18, shared_from_bytes = 4 * part_bytes;
-  if (size_bytes == 0) return {};
-  if (size_bytes < shared_from_bytes) {
-    std::memcpy(to, from, size_bytes);
-    return {};
-  }
-  const auto team = ThreadTeam::create(threads);
-  if (!team) return team.error();
-  (*team)->for_each((size_bytes + part_bytes - 1) / part_bytes, [&](std::size_t part, int) {
-    const std::size_t first = part * part_bytes;
-    std::memcpy(static_cast<std::byte*>(to) + first, from + first, std::min(part_bytes, size_bytes - first));
-  });
-  return {};
+  return property("hop_dist", "dist", graph, std::move(arguments), options, into);
 }
 
 }  // namespace results

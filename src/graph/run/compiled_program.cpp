@@ -76,6 +76,7 @@ class Call {
     for (const auto& parameter : procedure_.outputs) {
       if (auto prepared = prepare(*parameter.symbol, true); !prepared) return prepared.error();
     }
+    if (auto known = check_targets(); !known) return known.error();
     Place& returned = places_.emplace_back();
     arguments_.push_back({returned.bytes, 0, put_text, &returned});
     auto print = options_.print ? options_.print : [this](std::string_view text) { result_.printed += text; };
@@ -86,7 +87,7 @@ class Call {
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (status != 0) return failed(failure);
     result_.placed = memory_.placed();
-    collect();
+    if (auto collected = collect(); !collected) return collected.error();
     result_.returned = value_of(procedure_.return_type, returned);
     return std::move(result_);
   }
@@ -134,8 +135,20 @@ class Call {
       return {};
     };
     for (const auto& checked :
-         {check(given_.graphs), check(given_.values), check(given_.columns), check(given_.items)}) {
+         {check(given_.graphs), check(given_.values), check(given_.columns), check(given_.items), check(given_.into)}) {
       if (!checked) return checked;
+    }
+    return {};
+  }
+
+  /// Of results that go to arrays of the caller.
+  Result<void> check_targets() const {
+    for (const auto& [name, target] : given_.into) {
+      const auto is_it = [&, &name = name](const Array& each) { return each.changed && each.symbol->name == name; };
+      const auto array = std::find_if(arrays_.begin(), arrays_.end(), is_it);
+      if (array == arrays_.end())
+        return wrong("'{}' is no property that '{}' changes, so that its values go nowhere", name, procedure_.name);
+      if (target == nullptr && array->size > 0) return wrong("the array for the values of '{}' is null", name);
     }
     return {};
   }
@@ -348,7 +361,10 @@ class Call {
       if (column.size() != size) return wrong_size(symbol, column, size, nodes);
       if (auto filled = fill(symbol, column, *memory, size); !filled) return filled;
     } else if (!type) {
-      std::fill_n(memory->as<std::byte>(), size * bytes, std::byte{0xff});  // NIL
+      auto* const numbers = memory->as<std::byte>();
+      in_parts(size, [&](std::uint64_t first, std::uint64_t last) {
+        std::fill(numbers + first * bytes, numbers + last * bytes, std::byte{0xff});  // NIL
+      });
     }
     arguments_.push_back({memory->data(), size, nullptr, nullptr});
     arrays_.push_back({&symbol, *std::move(memory), size, output || symbol.assigned});
@@ -451,34 +467,64 @@ class Call {
     }
   }
 
-  void collect() {
+  Result<void> collect() {
     for (const auto& [symbol, place] : scalars_) result_.values[symbol->name] = value_of(symbol->type, *place);
     for (auto& array : arrays_) {
       if (!array.changed) continue;
-      const Type& element = *array.symbol->type.element;
-      auto type = value_type(element);
-      ArrayMemory memory = std::move(array.memory);
-      if (!type) {
-        type = ValueType::int64;
-        if (item_bytes(element) == 4) memory = ArrayMemory(widened(memory, array.size));
-      }
-      const auto owner = std::make_shared<ArrayMemory>(std::move(memory));
-      result_.columns.emplace(array.symbol->name,
-                              Column(array.symbol->name, *type, array.size, {owner, owner->data()}));
+      auto column = column_of(array);
+      if (!column) return column.error();
+      result_.columns.emplace(array.symbol->name, *std::move(column));
     }
+    return {};
   }
 
-  Pages widened(const ArrayMemory& narrow, std::uint64_t size) {
-    auto wide = Pages::allocate(size * sizeof(std::int64_t));
-    if (!wide) return {};
-    constexpr std::uint64_t part = 1u << 16;
-    team_.for_each((size + part - 1) / part, [&](std::size_t index, int) {
-      for (std::uint64_t i = index * part; i < std::min(size, (index + 1) * part); ++i) {
-        const auto number = narrow.as<std::uint32_t>()[i];
-        wide->as<std::int64_t>()[i] = number == UINT32_MAX ? -1 : static_cast<std::int64_t>(number);
-      }
+  /// The values of a property; numbers of nodes and edges become longs.
+  Result<Column> column_of(Array& array) {
+    const Type& element = *array.symbol->type.element;
+    const auto type = value_type(element);
+    const auto column = [&](std::shared_ptr<const void> values) {
+      return Column(array.symbol->name, type.value_or(ValueType::int64), array.size, std::move(values));
+    };
+    const auto own = [&](ArrayMemory memory) {
+      const auto owner = std::make_shared<ArrayMemory>(std::move(memory));
+      return column({owner, owner->data()});
+    };
+    const bool narrow = !type && item_bytes(element) == 4;
+    const auto target = given_.into.find(array.symbol->name);
+    if (target == given_.into.end() && !narrow) return own(std::move(array.memory));
+    ArrayMemory wide;
+    if (target == given_.into.end()) {
+      auto pages = Pages::allocate(array.size * sizeof(std::int64_t));
+      if (!pages) return pages.error();
+      wide = ArrayMemory(*std::move(pages));
+    }
+    void* const to = target == given_.into.end() ? wide.data() : target->second;
+    if (narrow) {
+      widen(array.memory.as<std::uint32_t>(), static_cast<std::int64_t*>(to), array.size);
+    } else {
+      const auto bytes = size_of(type.value_or(ValueType::int64));
+      in_parts(array.size, [&](std::uint64_t first, std::uint64_t last) {
+        std::copy_n(array.memory.data() + first * bytes, (last - first) * bytes,
+                    static_cast<std::byte*>(to) + first * bytes);
+      });
+    }
+    return target == given_.into.end() ? own(std::move(wide)) : column({std::shared_ptr<void>(), to});
+  }
+
+  void widen(const std::uint32_t* narrow, std::int64_t* wide, std::uint64_t size) {
+    in_parts(size, [&](std::uint64_t first, std::uint64_t last) {
+      for (auto i = first; i < last; ++i) wide[i] = narrow[i] == UINT32_MAX ? -1 : static_cast<std::int64_t>(narrow[i]);
     });
-    return *std::move(wide);
+  }
+
+  /// body(first, last) for all elements of an array, by all threads: they share the work of the first access to its
+  /// pages, too.
+  template <class Body>
+  void in_parts(std::uint64_t size, Body&& body) {
+    constexpr std::uint64_t part = 1u << 16;
+    if (size <= part) return body(std::uint64_t{0}, size);
+    team_.for_each((size + part - 1) / part,
+                   [&](std::size_t index, int) { body(index * part, std::min(size, (index + 1) * part)); });
   }
 
   const CompiledProgram::State& state_;

@@ -251,6 +251,47 @@ TEST(Run, OnlyLoopsThatEndAfterSomeNeighboursFetchTheFirstOnes) {
   }
 }
 
+// Several parts, which threads share, and no whole number of them.
+TEST(Run, ValuesGoToArraysOfTheCaller) {
+  constexpr std::uint64_t nodes = 150'001;
+  const auto put = compiled(
+      "Procedure put(G: Graph, given: N_P<Int>; next: N_P<Node>, twice: N_P<Double>, odd: N_P<Int>) {\n"
+      "  Foreach (n: G.Nodes) {\n"
+      "    n.twice = 2 * n.given;\n"
+      "    n.odd = n.given % 2;\n"
+      "    If (n.given % 2 == 1) n.next = n;\n"
+      "  }\n"
+      "}\n");
+  std::vector<std::int32_t> given(nodes);
+  std::iota(given.begin(), given.end(), 0);
+  Arguments arguments;
+  arguments.graphs.emplace("G", *make_graph(nodes, {}, {}));
+  arguments.columns.emplace("given", Column::of<std::int32_t>("given", given));
+  for (const int threads : thread_counts) {
+    std::vector<std::int64_t> next(nodes + 1, -7);
+    std::vector<double> twice(nodes + 1, -7);
+    arguments.into = {{"next", next.data()}, {"twice", twice.data()}};
+    const auto result = run(put, "put", arguments, threads);
+    EXPECT_EQ(result.columns.at("next").data(), next.data());
+    EXPECT_EQ(result.columns.at("twice").data(), twice.data());
+    const auto odd = result.columns.at("odd").values<std::int32_t>();
+    for (std::uint64_t node = 0; node < nodes; ++node) {
+      ASSERT_EQ(next[node], node % 2 == 1 ? static_cast<std::int64_t>(node) : -1) << threads;
+      ASSERT_EQ(twice[node], 2.0 * static_cast<double>(node)) << threads;
+      ASSERT_EQ(odd[node], static_cast<std::int32_t>(node % 2)) << threads;
+    }
+    EXPECT_EQ(next[nodes], -7) << "beyond the end";
+    EXPECT_EQ(twice[nodes], -7) << "beyond the end";
+  }
+  const auto message = [&](const std::string& name, void* to) {
+    arguments.into = {{name, to}};
+    return put.run("put", arguments, {}).error().message;
+  };
+  EXPECT_EQ(message("none", given.data()), "'put' has no argument 'none'");
+  EXPECT_EQ(message("given", given.data()), "'given' is no property that 'put' changes, so that its values go nowhere");
+  EXPECT_EQ(message("next", nullptr), "the array for the values of 'next' is null");
+}
+
 TEST(Run, ComparisonsAndAssignmentsOfOneElementAreOneStep) {
   // Each owner may be taken once. Without the atomic step, two instances could take the same owner.
   const std::string text = R"(
@@ -650,6 +691,65 @@ Procedure counts(G: Graph; twice: Int, ninths: Double, numbers: Long, cliques: L
       EXPECT_EQ(std::get<std::int64_t>(result.values.at("cliques")), cliques) << spec;
     }
   }
+}
+
+/// The lists above the neighbours are read at random: each is asked for while those in front of it are compared.
+TEST(Run, ListsOfCliquesAreFetchedInTheOrderInWhichTheyAreRead) {
+  const Graph graph = *generate(*parse_generator("kron:7:degree=6"));
+  const auto rows = graph.out<std::uint32_t, std::uint32_t>();
+  const auto nodes = static_cast<std::uint32_t>(graph.num_nodes());
+  const BeforeAGuard begin({rows.begin, rows.begin + nodes + 1}),
+      node_idx({rows.node_idx, rows.node_idx + graph.num_edges()});
+  program::GraphView<std::uint32_t, std::uint32_t> view;
+  view.nodes = nodes;
+  view.edges = graph.num_edges();
+  view.simple = true;
+  program::Host host{};
+  host.threads = 1;
+  program::Run run(host);
+  using Above = program::NeighboursAbove<std::uint32_t, std::uint32_t>;
+  const Above above(run, view, begin.data(), node_idx.data());
+  for (std::uint32_t first = 0; first < nodes; ++first) {
+    if (above.first(first) == above.last(first)) continue;
+    std::vector<std::uint32_t> read, places;
+    std::vector<const std::uint32_t*> lists, expected_lists;
+    Above::Ahead ahead(above, first);
+    for (auto node = first; node < nodes; ++node) {
+      for (auto edge = above.first(node); edge < above.last(node); ++edge) {
+        read.push_back(node_idx.data()[edge]);
+        ahead.next();
+      }
+    }
+    Above::Ahead recorded(above, first);
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      recorded.next([&](std::uint32_t neighbour, const auto&) { places.push_back(neighbour); },
+                    [&](const std::uint32_t* list) { lists.push_back(list); });
+    }
+    const auto without_first = [&](std::size_t count) {
+      return std::vector<std::uint32_t>(read.begin() + static_cast<std::ptrdiff_t>(std::min(read.size(), count)),
+                                        read.end());
+    };
+    for (const auto neighbour : without_first(Above::Ahead::lists_ahead + 1))
+      expected_lists.push_back(node_idx.data() + above.first(neighbour));
+    ASSERT_EQ(places, without_first(Above::Ahead::places_ahead + 1)) << first;
+    ASSERT_EQ(lists, expected_lists) << first;
+  }
+  view.simple = false;  // then lists are merged, and nothing is known of them
+  const Above none(run, view, begin.data(), node_idx.data());
+  Above::Ahead nothing(none, 0);
+  nothing.next([](std::uint32_t, const auto&) { FAIL(); }, [](const std::uint32_t*) { FAIL(); });
+}
+
+TEST(Run, OnlyLoopsThatReadAllListsOfCliquesFetchThem) {
+  const std::string asked = "lists of neighbours that come later are asked for";
+  const auto counting = [](const std::string& filter) {
+    return "Procedure f(G: Graph) : Long { Long T = 0; Foreach (v: G.Nodes) Foreach (u: v.Nbrs)(" + filter +
+           ") Foreach (w: v.Nbrs)(w > u && w.HasEdgeTo(u)) T += 1; Return T; }";
+  };
+  EXPECT_THAT(decisions_of(counting("u > v")), HasSubstr(asked));
+  EXPECT_THAT(program(counting("u > v")).cpp(), HasSubstr("w_ahead.next();"));
+  EXPECT_THAT(decisions_of(counting("u < v")), Not(HasSubstr(asked)));
+  EXPECT_THAT(program(counting("u < v")).cpp(), Not(HasSubstr(".next();")));
 }
 
 TEST(Run, TriangleCountingOfTheThesis) {
