@@ -862,9 +862,9 @@ int smelt_array_part(const smelt_array* array, int part, size_t* first, size_t* 
 int smelt_array_fill(smelt_array* array, const void* element);
 int smelt_array_copy_from(smelt_array* array, const void* elements);
 
-/* The same without waiting for the end: until then, `elements` must stay valid and the array must not be used. One thread
- * uses a transfer. test: *done is not 0 once all is written, which the caller then sees. wait: waits for that, and frees
- * the transfer, which may be NULL. */
+/* The same without waiting for the end: until then, `elements` must stay valid and the array must not be used. One
+ * thread uses a transfer. test: *done is not 0 once all is written, which the caller then sees. wait: waits for that,
+ * and frees the transfer, which may be NULL. */
 typedef struct smelt_transfer smelt_transfer;
 int smelt_array_start_fill(smelt_array* array, const void* element, smelt_transfer** transfer);
 int smelt_array_start_copy_from(smelt_array* array, const void* elements, smelt_transfer** transfer);
@@ -877,10 +877,10 @@ void smelt_transfer_wait(smelt_transfer* transfer);
  * SMELT_INVALID_ARGUMENT. No system calls, no allocation. */
 int smelt_array_take(const smelt_array* array, const void* indices, int index_bytes, size_t count, void* to);
 
-/* A loop over an array in pieces of at most `grain` elements: every worker takes those of its own part first, then those
- * of other parts, near ones first. One object per loop and run, shared by all workers; the array may be freed before it.
- * next: 1, and elements *first to *last - 1 for the worker of `part`, each of them to exactly one caller; 0 if none is
- * left, or there is no such part. Does not synchronize workers. */
+/* A loop over an array in pieces of at most `grain` elements: every worker takes those of its own part first, then
+ * those of other parts, near ones first. One object per loop and run, shared by all workers; the array may be freed
+ * before it. next: 1, and elements *first to *last - 1 for the worker of `part`, each of them to exactly one caller; 0
+ * if none is left, or there is no such part. Does not synchronize workers. */
 typedef struct smelt_stealing_loop smelt_stealing_loop;
 int smelt_stealing_loop_create(const smelt_array* array, size_t grain, smelt_stealing_loop** loop);
 int smelt_stealing_loop_next(smelt_stealing_loop* loop, int part, size_t* first, size_t* last);
