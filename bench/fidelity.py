@@ -142,9 +142,14 @@ def mean_error(cells):
 
 
 def main():
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return
     if sys.argv[3:] == ["trees"]:
         write_trees(*sys.argv[1:3])
         return
+    if len(sys.argv) < 5 or not sys.argv[3].isdigit() or sys.argv[4] not in ("threads", "processes"):
+        sys.exit("fidelity.py: expected SMELT FILE RANKS threads|processes, or SMELT FILE trees; --help says more")
     smelt, file, ranks, kind, *operations = sys.argv[1:]
     sizes = SIZES
     if operations[:1] == ["--sizes"]:
