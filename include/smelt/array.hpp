@@ -135,6 +135,18 @@ class Storage;
 /// Writes `bytes` bytes at `to` with whole elements of `element_bytes`; `value` is one.
 using Fill = void (*)(std::byte* to, std::size_t bytes, const void* value, std::size_t element_bytes);
 
+/// take(k, place(indices[k])) in order, for places in an array that is larger than the caches: each is requested ahead.
+template <class Index, class Place, class Take>
+void take_ahead(std::span<const Index> indices, Place place, Take take) noexcept {
+  constexpr std::size_t ahead = 64;  // reads: more than a processor has under way by itself
+  const std::size_t count = indices.size(), requested = count > ahead ? count - ahead : 0;
+  for (std::size_t k = 0; k < requested; ++k) {
+    __builtin_prefetch(place(indices[k + ahead]));
+    take(k, place(indices[k]));
+  }
+  for (std::size_t k = requested; k < count; ++k) take(k, place(indices[k]));
+}
+
 /// The untyped implementation of Array: bytes with a placement, in one or several copies of the same size.
 class Block {
  public:
@@ -293,14 +305,9 @@ class Array {
   void take(std::span<const Index> indices, std::span<T> to) const noexcept {
     static_assert(std::is_integral_v<Index>);
     assert(to.size() == indices.size());
-    constexpr std::size_t ahead = 64;  // reads: more than a processor has under way by itself
-    const T* const from = local().data();
-    const std::size_t count = indices.size(), requested = count > ahead ? count - ahead : 0;
-    for (std::size_t i = 0; i < requested; ++i) {
-      __builtin_prefetch(from + indices[i + ahead]);
-      to[i] = from[indices[i]];
-    }
-    for (std::size_t i = requested; i < count; ++i) to[i] = from[indices[i]];
+    memory::take_ahead(
+        indices, [from = local().data()](Index at) { return from + at; },
+        [&](std::size_t k, const T* element) { to[k] = *element; });
   }
 
   /// Copies: 1, or for replicas one per NUMA node or last-level cache.
@@ -392,7 +399,7 @@ Status parallel_for(Rank& rank, const Array<T>& array, Body&& body) {
 /// those of other parts, near ones first. One object per loop and run, shared by all workers.
 class StealingLoop {
  public:
-  /// Over the parts of `array`, an Array or what is behind it, in pieces of at most `grain` elements.
+  /// Over the parts of an Array or a memory::Block, in pieces of at most `grain` elements.
   template <class Placed>
   StealingLoop(const Placed& array, std::size_t grain) : grain_(std::max<std::size_t>(grain, 1)) {
     for (int part = 0; part < array.parts(); ++part) add(array.part(part), array.numa_node_of_part(part));

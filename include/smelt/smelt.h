@@ -510,7 +510,8 @@ uint64_t smelt_graph_num_nodes(const smelt_graph* graph);
 uint64_t smelt_graph_num_edges(const smelt_graph* graph);
 
 /* Algorithms: arrays have an element per node; `threads` of 0 is one per PU that the process may use.
- * SMELT_INVALID_ARGUMENT: a node that is not there, or a graph that does not fit; SMELT_OUT_OF_MEMORY. */
+ * SMELT_INVALID_ARGUMENT: a node that is not there, or a graph that does not fit; SMELT_OUT_OF_MEMORY. After an error
+ * of the run the values in the array are undefined. */
 
 /* Who leads to each node on a path with fewest edges from `root`; the root for itself, -1 where there is no path. */
 int smelt_graph_bfs(const smelt_graph* graph, uint64_t root, int threads, int64_t* parent);
@@ -863,13 +864,14 @@ int smelt_array_fill(smelt_array* array, const void* element);
 int smelt_array_copy_from(smelt_array* array, const void* elements);
 
 /* The same without waiting for the end: until then, `elements` must stay valid and the array must not be used. One
- * thread uses a transfer. test: *done is not 0 once all is written, which the caller then sees. wait: waits for that,
- * and frees the transfer, which may be NULL. */
+ * thread uses a transfer. test: *done is not 0 once all is written, which the caller then sees. free: waits for that,
+ * too. */
 typedef struct smelt_transfer smelt_transfer;
 int smelt_array_start_fill(smelt_array* array, const void* element, smelt_transfer** transfer);
 int smelt_array_start_copy_from(smelt_array* array, const void* elements, smelt_transfer** transfer);
 int smelt_transfer_test(smelt_transfer* transfer, int* done);
-void smelt_transfer_wait(smelt_transfer* transfer);
+int smelt_transfer_wait(smelt_transfer* transfer);
+void smelt_transfer_free(smelt_transfer* transfer);
 
 /* Element k of `to` = element indices[k] of the nearest copy, for k < count: random places in an array that is larger
  * than the caches. Places are requested ahead, so that more reads overlap than in a plain loop. Indices are unsigned

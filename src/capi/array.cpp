@@ -92,17 +92,6 @@ int start_transfer(const char* call, smelt_array* array, const void* elements, s
   });
 }
 
-/// As Array::take(), of elements whose size need not be known to the compiler.
-template <class Index, class Size>
-void take_elements(const std::byte* from, Size element_bytes, const Index* indices, std::size_t count, std::byte* to) {
-  constexpr std::size_t ahead = 64;  // reads: more than a processor has under way by itself
-  const std::size_t requested = count > ahead ? count - ahead : 0;
-  for (std::size_t i = 0; i < count; ++i, to += element_bytes) {
-    if (i < requested) __builtin_prefetch(from + indices[i + ahead] * element_bytes);
-    std::memcpy(to, from + indices[i] * element_bytes, element_bytes);
-  }
-}
-
 template <class Index>
 int take(const memory::Block& array, std::size_t element_bytes, const void* indices, std::size_t count, void* to) {
   const auto* const numbers = static_cast<const Index*>(indices);
@@ -111,8 +100,10 @@ int take(const memory::Block& array, std::size_t element_bytes, const void* indi
     return fail(make_error(Status::invalid_argument, "smelt_array_take: index {} at {}: the array has {} elements",
                            *wrong, wrong - numbers, array.count()));
   }
-  const auto take_by = [&](auto size) {
-    take_elements(array.local(), size, numbers, count, static_cast<std::byte*>(to));
+  const auto take_by = [&, from = array.local(), into = static_cast<std::byte*>(to)](auto size) {  // known or not
+    memory::take_ahead(
+        std::span(numbers, count), [&](Index at) { return from + at * size; },
+        [&](std::size_t k, const std::byte* element) { std::memcpy(into + k * size, element, size); });
     return SMELT_OK;
   };
   switch (element_bytes) {
@@ -220,7 +211,15 @@ int smelt_transfer_test(smelt_transfer* transfer, int* done) {
   });
 }
 
-void smelt_transfer_wait(smelt_transfer* transfer) { delete transfer; }
+int smelt_transfer_wait(smelt_transfer* transfer) {
+  return guarded([&]() -> int {
+    if (transfer == nullptr) return fail_argument("smelt_transfer_wait", "transfer must not be NULL");
+    transfer->value.wait();
+    return SMELT_OK;
+  });
+}
+
+void smelt_transfer_free(smelt_transfer* transfer) { delete transfer; }
 
 int smelt_array_take(const smelt_array* array, const void* indices, int index_bytes, size_t count, void* to) {
   return guarded([&]() -> int {

@@ -104,13 +104,20 @@ TEST(ArraysInC, TransfersEndOnceAllIsWritten) {
     }
     for (int done = 0; done == 0;) ASSERT_EQ(smelt_transfer_test(transfer, &done), SMELT_OK);
     EXPECT_TRUE(std::all_of(elements, elements + count, [](uint32_t each) { return each == 17; }));
-    smelt_transfer_wait(transfer);
+    EXPECT_EQ(smelt_transfer_wait(transfer), SMELT_OK);
+    smelt_transfer_free(transfer);
 
     std::vector<uint32_t> values(count);
     std::iota(values.begin(), values.end(), 3u);
     ASSERT_EQ(smelt_array_start_copy_from(array.value, values.data(), &transfer), SMELT_OK);
-    smelt_transfer_wait(transfer);
+    EXPECT_EQ(smelt_transfer_wait(transfer), SMELT_OK);
     EXPECT_TRUE(std::equal(values.begin(), values.end(), elements));
+    smelt_transfer_free(transfer);
+
+    std::reverse(values.begin(), values.end());
+    ASSERT_EQ(smelt_array_start_copy_from(array.value, values.data(), &transfer), SMELT_OK);
+    smelt_transfer_free(transfer);
+    EXPECT_TRUE(std::equal(values.begin(), values.end(), elements)) << "free waits, too";
   }
 }
 
@@ -229,7 +236,8 @@ TEST(ArraysInC, ArgumentsThatDoNotFitAreRefused) {
   EXPECT_EQ(smelt_array_start_fill(nullptr, nullptr, nullptr), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(smelt_array_start_copy_from(nullptr, nullptr, nullptr), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(smelt_transfer_test(nullptr, nullptr), SMELT_INVALID_ARGUMENT);
-  smelt_transfer_wait(nullptr);
+  EXPECT_EQ(smelt_transfer_wait(nullptr), SMELT_INVALID_ARGUMENT);
+  smelt_transfer_free(nullptr);
   smelt_stealing_loop_free(nullptr);
   smelt_array_free(nullptr);
 }

@@ -190,7 +190,7 @@ class ChannelTimerTest : public testing::Test {
 
 TEST_F(ChannelTimerTest, ARoundHasSamplesOfEveryCost) {
   measure::ChannelTimer timer(machine_, true);
-  const auto round = timer.time_pair(0, 1, timer.now_s() + 30.0);
+  const auto round = timer.time_pair(0, 1, timer.now_s() + 5.0);
   ASSERT_TRUE(round) << round.error().message;
   for (const auto& samples : round->values) {
     EXPECT_GE(samples.size(), 6u);
@@ -203,7 +203,7 @@ TEST_F(ChannelTimerTest, AllChannelsOfABurstAreUsed) {
   for (std::size_t threads = 1; threads < std::min<std::size_t>(machine_.size(), 4); ++threads) {
     std::vector<int> receivers;
     for (std::size_t t = 1; t <= threads; ++t) receivers.push_back(static_cast<int>(t));
-    const auto totals = timer.time_burst(0, receivers, 16, timer.now_s() + 30.0);
+    const auto totals = timer.time_burst(0, receivers, 16, timer.now_s() + 5.0);
     ASSERT_TRUE(totals) << totals.error().message;
     EXPECT_EQ(totals->size(), 16u);
   }
@@ -213,7 +213,7 @@ TEST_F(ChannelTimerTest, AllChannelsOfABurstAreUsed) {
 TEST_F(ChannelTimerTest, ARowOfSendsHasAReceiverForEach) {
   measure::ChannelTimer timer(machine_, true);
   const int receivers[] = {1, 1, 1};
-  const auto totals = timer.time_burst(0, receivers, 3, timer.now_s() + 30.0);
+  const auto totals = timer.time_burst(0, receivers, 3, timer.now_s() + 20.0);
   ASSERT_TRUE(totals) << totals.error().message;
   EXPECT_THAT(*totals, testing::SizeIs(3));
 }
@@ -222,7 +222,7 @@ TEST_F(ChannelTimerTest, ReadersOfALineAreTimedByPowersOfTwo) {
   measure::ChannelTimer timer(machine_, true);
   for (const auto& [readers, sizes] : {std::pair{1, 1}, {2, 2}, {3, 2}, {4, 3}, {5, 3}}) {
     const std::vector<int> pus(static_cast<std::size_t>(readers), 1);
-    const auto later = timer.time_fan_out(0, pus, timer.now_s() + 30.0);
+    const auto later = timer.time_fan_out(0, pus, timer.now_s() + 20.0);
     ASSERT_TRUE(later) << later.error().message;
     EXPECT_THAT(*later, testing::SizeIs(static_cast<std::size_t>(sizes))) << readers;
     EXPECT_EQ(later->front(), 0.0);
@@ -234,7 +234,7 @@ TEST_F(ChannelTimerTest, ReadersOfALineAreTimedByPowersOfTwo) {
 TEST_F(ChannelTimerTest, RowsOfMessagesThatComeAtOnce) {
   measure::ChannelTimer timer(machine_, true);
   for (const std::size_t senders : {1u, 2u}) {
-    const auto rows = timer.time_receive_row(0, std::vector<int>(senders, 1), timer.now_s() + 30.0);
+    const auto rows = timer.time_receive_row(0, std::vector<int>(senders, 1), timer.now_s() + 20.0);
     ASSERT_TRUE(rows) << rows.error().message;
     EXPECT_THAT(*rows, testing::SizeIs(senders));
   }
@@ -272,11 +272,11 @@ TEST_F(ChannelTimerTest, AMissingPuIsAnError) {
   machine_.pus[1].os_index = 100'000;
   measure::ChannelTimer timer(machine_, true);
   for (const auto& [a, b] : {std::pair(0, 1), std::pair(1, 0)}) {
-    const auto round = timer.time_pair(a, b, timer.now_s() + 30.0);
+    const auto round = timer.time_pair(a, b, timer.now_s() + 5.0);
     ASSERT_FALSE(round);
     EXPECT_NE(round.error().status, Status::timed_out) << round.error().message;
   }
-  const auto totals = timer.time_burst(0, std::vector{1}, 4, timer.now_s() + 30.0);
+  const auto totals = timer.time_burst(0, std::vector{1}, 4, timer.now_s() + 5.0);
   ASSERT_FALSE(totals);
   EXPECT_NE(totals.error().status, Status::timed_out) << totals.error().message;
 }

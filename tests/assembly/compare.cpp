@@ -1,34 +1,9 @@
 // compare OBJDUMP OBJECT: the functions NAME_array and NAME_plain of the object have the same instructions in the same
 // order. Registers, and which operand of a comparison comes first, are the compiler's choice; padding does not count.
 #include <cstdio>
-#include <map>
 #include <string>
 
-namespace {
-
-/// By name, what the instructions of each function are, without their operands.
-std::map<std::string, std::string> functions_of(const std::string& objdump, const std::string& object) {
-  std::map<std::string, std::string> functions;
-  const std::string command = objdump + " -d --no-show-raw-insn --no-addresses '" + object + "'";
-  FILE* const pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return functions;
-  std::string name;
-  char line[512];
-  while (std::fgets(line, sizeof line, pipe) != nullptr) {
-    std::string text = line;
-    if (text[0] == '<') {
-      name = text.substr(1, text.find('>') - 1);
-    } else if (!name.empty() && text[0] == '\t') {
-      const bool padding = text.find("nop") != std::string::npos || text.find("data16") != std::string::npos ||
-                           text.find("xchg   %ax,%ax") != std::string::npos;
-      if (!padding) functions[name] += text.substr(1, text.find_first_of(" \n", 1) - 1) + "\n";
-    }
-  }
-  pclose(pipe);
-  return functions;
-}
-
-}  // namespace
+#include "disassembly.hpp"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
