@@ -53,4 +53,45 @@ class PagePrices {
   bool known_ = false, last_is_dear_ = false, previous_is_dear_ = false;
 };
 
+/// How much time may go to collapsing full blocks of small pages. A block wins the same whatever its collapse costs, so
+/// dear ones count more than the time that they take: twice the price, a quarter as many. In virtual machines whose
+/// hypervisor has taken memory back, they cost many times the usual, on a PU for which the program's other threads
+/// wait. Used under the watcher's lock.
+class CollapseBudget {
+ public:
+  static constexpr std::int64_t usual_ns = 1'000'000;  ///< what copying and mapping cost where memory is warm
+  static constexpr int processor_share = 32;           ///< of the processor time that the process has used
+  static constexpr int busy_share = 128;               ///< of the time that has passed, where no PU is idle
+
+  /// What was spent on a collapse.
+  void add(std::int64_t ns) noexcept {
+    spent_ns_ += ns;
+    charged_ns_ += charge(ns);
+  }
+
+  /// Whether there may be one more, whose huge page costs `huge_ns` beside the usual, after so much processor time and
+  /// so much time. Programs that end before it is worth that lose that share at most. Where no PU is idle, teams of
+  /// threads wait for the one whose PU is taken: then the share is smaller.
+  bool allows(std::int64_t huge_ns, std::int64_t processor_ns, std::int64_t passed_ns, bool pu_is_idle) const noexcept {
+    const std::int64_t with_this = charged_ns_ + charge(usual_ns + huge_ns);
+    return with_this * processor_share < processor_ns && (pu_is_idle || with_this * busy_share < passed_ns);
+  }
+
+  std::int64_t spent_ns() const noexcept { return spent_ns_; }
+
+  /// Never less than what was spent.
+  std::int64_t charged_ns() const noexcept { return charged_ns_; }
+
+ private:
+  static std::int64_t charge(std::int64_t ns) noexcept {
+    if (ns <= usual_ns) return ns;
+    // Whoever was interrupted in one is not held back for good.
+    return ns < most_times * usual_ns ? ns * ns / usual_ns : ns * most_times;
+  }
+
+  static constexpr std::int64_t most_times = 10;
+
+  std::int64_t spent_ns_ = 0, charged_ns_ = 0;
+};
+
 }  // namespace smelt::shims::memory

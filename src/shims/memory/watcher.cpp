@@ -35,23 +35,20 @@ constexpr int collapse = 25;
 
 constexpr std::size_t small_bytes = 4096;
 constexpr int most_regions = 512;
-constexpr int most_windows = 8;         ///< of a region, open at a time
-constexpr int most_stripes = 4;         ///< of a region
-constexpr int open_of_stripe = 2;       ///< windows: one is filled while the other is ahead of whoever fills
-constexpr int window_blocks = 12;       ///< so that all windows of a stripe are within trust_bytes
-constexpr int least_canary_blocks = 4;  ///< of a window; smaller ones are looked into instead
-constexpr int samples = 32;             ///< blocks of a region that a look takes in
-constexpr int least_run_pages = 16;     ///< of a block that fills up
-constexpr int collapsed_at_once = 2;    ///< blocks: what the program might have to wait for
-constexpr int collapse_share = 32;      ///< of the processor time that the process has used, for collapsing
-constexpr int busy_share = 128;         ///< of the time that has passed, where no PU is idle
-constexpr std::int64_t least_collapse_ns = 1'000'000;  ///< beside what the huge page itself costs
-constexpr int first_fill_blocks = 4;                   ///< ahead of a thread whose memory has not been seen to be dense
-constexpr int fill_from = 2;                           ///< blocks in order that show that a thread fills a window
-constexpr std::int64_t fill_ns = 1'000'000;            ///< at a time: what the program might have to wait for
-constexpr std::int64_t price_ns = 20'000'000;          ///< between two pages that are filled to see what they cost
-constexpr std::int64_t dear_ns = 1'000'000'000;        ///< after which prices are looked at again
-constexpr int looked_at_once = 32;                     ///< blocks
+constexpr int most_windows = 8;                  ///< of a region, open at a time
+constexpr int most_stripes = 4;                  ///< of a region
+constexpr int open_of_stripe = 2;                ///< windows: one is filled while the other is ahead of whoever fills
+constexpr int window_blocks = 12;                ///< so that all windows of a stripe are within trust_bytes
+constexpr int least_canary_blocks = 4;           ///< of a window; smaller ones are looked into instead
+constexpr int samples = 32;                      ///< blocks of a region that a look takes in
+constexpr int least_run_pages = 16;              ///< of a block that fills up
+constexpr int collapsed_at_once = 2;             ///< blocks: what the program might have to wait for
+constexpr int first_fill_blocks = 4;             ///< ahead of a thread whose memory has not been seen to be dense
+constexpr int fill_from = 2;                     ///< blocks in order that show that a thread fills a window
+constexpr std::int64_t fill_ns = 1'000'000;      ///< at a time: what the program might have to wait for
+constexpr std::int64_t price_ns = 20'000'000;    ///< between two pages that are filled to see what they cost
+constexpr std::int64_t dear_ns = 1'000'000'000;  ///< after which prices are looked at again
+constexpr int looked_at_once = 32;               ///< blocks
 constexpr std::size_t scarce_bytes = 4 * trust_bytes;  ///< below so much of the cgroup's limit, nothing is trusted
 constexpr int most_block_pages = 512;
 constexpr std::size_t most_blocks = 16384;  ///< of a region whose blocks are collapsed one by one
@@ -110,7 +107,8 @@ constinit std::size_t trust_in_use = 0;           ///< bytes of all windows
 constinit bool watching = false, active = false;  ///< active: something new, to be looked at soon
 constinit bool stirred = false;                   ///< something to be looked at when there is time
 constinit Totals totals = {};
-constinit std::int64_t collapse_ns = 0, begun_ns = 0;
+constinit std::int64_t begun_ns = 0;
+constinit CollapseBudget collapse_budget;
 constinit SparePus spare_pus;
 constinit PagePrices prices;
 constinit bool spare = false;   ///< a PU was idle when this look began
@@ -231,13 +229,9 @@ bool has_content(const Window& window) noexcept {
   return written * 100 >= wanted * 95;
 }
 
-/// A collapse takes a millisecond of a PU or more, and faults of the program have to wait meanwhile. Programs that end
-/// before it is worth that lose that share at most. Where no PU is idle, teams of threads wait for the one whose PU is
-/// taken: then the share is smaller.
 bool may_collapse() noexcept {
-  const std::int64_t with_this = collapse_ns + least_collapse_ns + prices.huge_ns();
-  if (with_this * collapse_share >= time_of(CLOCK_PROCESS_CPUTIME_ID)) return false;
-  return spare || with_this * busy_share < time_of(CLOCK_MONOTONIC) - begun_ns;
+  return collapse_budget.allows(prices.huge_ns(), time_of(CLOCK_PROCESS_CPUTIME_ID),
+                                time_of(CLOCK_MONOTONIC) - begun_ns, spare);
 }
 
 // ---- windows ---------------------------------------------------------------------------------
@@ -267,7 +261,7 @@ void collapse_block(Region& region, std::byte* block) noexcept {
   note_price(warm_huge_page(huge_bytes));
   if (region.refused) advise(block, block + huge_bytes, MADV_HUGEPAGE);
   if (advise(block, block + huge_bytes, collapse)) totals.collapsed += huge_bytes;
-  collapse_ns += time_of(CLOCK_MONOTONIC) - begin;
+  collapse_budget.add(time_of(CLOCK_MONOTONIC) - begin);
 }
 
 /// The next window of a stripe, as large as trust, the region's end and other stripes allow. Whether there is one.
@@ -658,6 +652,8 @@ void in_child() noexcept {
   known.store(0, std::memory_order_relaxed);
   trust_in_use = 0;
   prices = {};
+  collapse_budget = {};
+  begun_ns = 0;
   watching = active = stirred = false;
   totals = {};
   wake = PTHREAD_COND_INITIALIZER;
@@ -804,7 +800,12 @@ double mib(std::size_t bytes) noexcept { return static_cast<double>(bytes) / (1 
   }
   if (found.asks_for_huge) {
     std::fprintf(stderr, "  huge pages: asked for %.0f MiB, collapsed %.0f MiB in %.0f ms; heaps looked at: %zu\n",
-                 mib(totals.opened), mib(totals.collapsed), static_cast<double>(collapse_ns) * 1e-6, totals.heaps);
+                 mib(totals.opened), mib(totals.collapsed), static_cast<double>(collapse_budget.spent_ns()) * 1e-6,
+                 totals.heaps);
+    if (collapse_budget.spent_ns() > 0) {
+      std::fprintf(stderr, "  collapses counted as %.0f ms: the more one costs, the fewer there are\n",
+                   static_cast<double>(collapse_budget.charged_ns()) * 1e-6);
+    }
     std::fprintf(stderr, "  made resident ahead of the program: %.0f MiB\n", mib(totals.filled));
     if (prices.known()) {
       std::fprintf(

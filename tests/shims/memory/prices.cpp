@@ -1,4 +1,4 @@
-// When the memory library thinks huge pages dear.
+// When the memory library thinks huge pages dear, and how many blocks it collapses.
 #include "shims/memory/prices.hpp"
 
 #include <gtest/gtest.h>
@@ -67,6 +67,49 @@ TEST(PagePrices, SmallPagesAreAskedForSeldom) {
   prices.add(5 * ms, 2 * s, small);
   EXPECT_EQ(asked, 2);
   EXPECT_FALSE(prices.dear());
+}
+
+/// How many collapses of that price there are, one every 20 ms, until so much processor time of one thread is used.
+int collapses(std::int64_t huge_ns, std::int64_t until_ns, bool pu_is_idle) {
+  CollapseBudget budget;
+  int count = 0;
+  for (std::int64_t now = 0; now <= until_ns; now += 20 * ms) {
+    if (!budget.allows(huge_ns, now, now, pu_is_idle)) continue;
+    budget.add(CollapseBudget::usual_ns + huge_ns);
+    ++count;
+  }
+  return count;
+}
+
+TEST(CollapseBudget, CheapOnesTakeAShareOfTheProcessorTime) {
+  EXPECT_EQ(collapses(0, 32 * s, true), 999);
+  EXPECT_EQ(collapses(0, 32 * s, false), 249);
+}
+
+TEST(CollapseBudget, ThoseThatCostTwiceAsMuchAreAQuarterAsMany) {
+  EXPECT_EQ(collapses(ms, 32 * s, true), 249);
+  EXPECT_EQ(collapses(3 * ms, 32 * s, true), 62);
+  EXPECT_EQ(collapses(7 * ms, 32 * s, false), 3);
+}
+
+TEST(CollapseBudget, ThePriceThatWasPaidCountsNotTheOneExpected) {
+  CollapseBudget budget;
+  ASSERT_TRUE(budget.allows(0, s, s, true));
+  budget.add(8 * ms);
+  EXPECT_EQ(budget.spent_ns(), 8 * ms);
+  EXPECT_EQ(budget.charged_ns(), 64 * ms);
+  EXPECT_FALSE(budget.allows(0, 2 * s, 2 * s, true));
+  EXPECT_TRUE(budget.allows(0, 3 * s, 3 * s, true));
+  EXPECT_FALSE(budget.allows(0, 3 * s, 3 * s, false));
+  EXPECT_FALSE(budget.allows(7 * ms, 3 * s, 3 * s, true));
+}
+
+TEST(CollapseBudget, OneThatWasInterruptedCountsTenTimesAtMost) {
+  CollapseBudget budget;
+  budget.add(100 * ms);
+  EXPECT_EQ(budget.charged_ns(), s);
+  budget.add(3600 * s);
+  EXPECT_EQ(budget.charged_ns(), 36001 * s);
 }
 
 }  // namespace
