@@ -1,5 +1,5 @@
 # smelt_room(NAME ... SOURCES ... USES rooms... LIBS libraries... TESTS files... [SHARDS n] [BATCH n] [APART files...]
-#            [TOGETHER files...] [COLD [HOT files...]] [CLEARS_BY_VECTORS] [TEST_PROCESSORS n])
+#            [TOGETHER files...] [COLD [HOT files...]] [CLEARS_BY_VECTORS] [TEST_PROCESSORS n] [TESTS_IN_COMPANY])
 #
 # A room becomes an object library (room_NAME_objects, for the installed library), a static
 # library (room_NAME, for tests) and, with TESTS, one GoogleTest program smelt_NAME_test. The files APART are compiled
@@ -97,7 +97,7 @@ function(smelt_compile_together target batch)
 endfunction()
 
 function(smelt_room)
-  cmake_parse_arguments(ROOM "COLD;CLEARS_BY_VECTORS" "NAME;SHARDS;BATCH;TEST_PROCESSORS"
+  cmake_parse_arguments(ROOM "COLD;CLEARS_BY_VECTORS;TESTS_IN_COMPANY" "NAME;SHARDS;BATCH;TEST_PROCESSORS"
     "SOURCES;USES;LIBS;TESTS;APART;TOGETHER;HOT" ${ARGN})
   set_source_files_properties(${ROOM_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(room_${ROOM_NAME}_objects OBJECT ${ROOM_SOURCES})
@@ -130,17 +130,22 @@ function(smelt_room)
     set_property(GLOBAL APPEND PROPERTY SMELT_ROOMS ${ROOM_NAME})
   endif()
   if(SMELT_TESTS AND ROOM_TESTS)
-    smelt_test(smelt_${ROOM_NAME}_test SHARDS ${ROOM_SHARDS} PROCESSORS ${ROOM_TEST_PROCESSORS}
+    set(company "")
+    if(ROOM_TESTS_IN_COMPANY)
+      set(company IN_COMPANY)
+    endif()
+    smelt_test(smelt_${ROOM_NAME}_test ${company} SHARDS ${ROOM_SHARDS} PROCESSORS ${ROOM_TEST_PROCESSORS}
       SOURCES ${ROOM_TESTS} LIBS room_${ROOM_NAME})
   endif()
 endfunction()
 
-# smelt_test(name [SHARDS n] [TIMEOUT s] [PROCESSORS n] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest
+# smelt_test(name [SHARDS n] [TIMEOUT s] [PROCESSORS n] [IN_COMPANY] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest
 # test, or as n of about as many test cases each, which may run at the same time. PROCESSORS: how many it keeps busy; two
-# by default, as most have ranks that wait for each other; those of one have the label one_processor. Its own code is
-# compiled in a hurry; what it tests is not.
+# by default, as most have ranks that wait for each other; those of one have the label one_processor. IN_COMPANY: it
+# measures nothing, and sleeps for much of its time; it has the label in_company. Its own code is compiled in a hurry;
+# what it tests is not.
 function(smelt_test name)
-  cmake_parse_arguments(TEST "" "SHARDS;TIMEOUT;PROCESSORS" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(TEST "IN_COMPANY" "SHARDS;TIMEOUT;PROCESSORS" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
   target_compile_options(${name} PRIVATE $<IF:$<CONFIG:Release>,-O1,-O0>)
   target_link_libraries(${name} PRIVATE ${TEST_LIBS} smelt_flags GTest::gtest_main GTest::gmock)
@@ -154,6 +159,8 @@ function(smelt_test name)
   set(labels "")
   if(TEST_PROCESSORS EQUAL 1)
     set(labels one_processor)
+  elseif(TEST_IN_COMPANY)
+    set(labels in_company)
   endif()
   if(NOT TEST_SHARDS)
     add_test(NAME ${name} COMMAND ${name})

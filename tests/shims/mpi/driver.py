@@ -46,7 +46,10 @@ class Mpi:
         return {**os.environ, **kept, **more}
 
     def command(self, ranks, *program, preload=None, options=()):
-        return [self.mpirun, *options, "-n", str(ranks), "env", "LD_PRELOAD=" + (preload or self.shim), *program]
+        preload = preload or self.shim
+        if self.kind == "mpich" and ranks > len(os.sched_getaffinity(0)):
+            preload += f":{self.programs}/libshim_mpi_yields.so"
+        return [self.mpirun, *options, "-n", str(ranks), "env", "LD_PRELOAD=" + preload, *program]
 
     def run(self, ranks, *program, within=180, expect=0, **more):
         """stdout and stderr of a run, which has to end in time and with that status (None: any but 0)."""

