@@ -33,7 +33,7 @@ double busiest_span(const Stamps& stamps, const std::vector<int>& pus) {
     const auto& row = stamps[rank];
     std::vector<double> spans;
     for (std::size_t s = 0; s + 1 < row.size(); ++s) spans.push_back(static_cast<double>(row[s + 1] - row[s]));
-    busiest = std::max(busiest, of_pu[pus[rank]] += summarize(std::move(spans)).median);
+    busiest = std::max(busiest, of_pu[pus[rank % pus.size()]] += summarize(std::move(spans)).median);
   }
   return busiest;
 }

@@ -25,7 +25,7 @@ using Stamps = std::vector<std::vector<std::uint64_t>>;
 
 /// What lies between a stamp and the next one on the PU that has most to do, in loops in which the ranks have nothing
 /// to do with each other: the sum of its ranks' medians, as each of them has the PU for itself while it loops. `pus`:
-/// of each rank.
+/// of each rank; if there are fewer, they are gone through again and again.
 double busiest_span(const Stamps& stamps, const std::vector<int>& pus);
 
 /// What lies between the moments at which the last rank has come to each stamp: they add up to the time that has

@@ -47,6 +47,7 @@ TEST(Statistics, LoopsWithoutOperationsKeepAPuBusyForEachOfItsRanks) {
   EXPECT_DOUBLE_EQ(busiest_span(stamps, {0, 1, 0}), 35);
   EXPECT_DOUBLE_EQ(busiest_span(stamps, {0, 0, 1}), 25) << "PU 0 has 22 to do";
   EXPECT_DOUBLE_EQ(busiest_span(stamps, {3, 3, 3}), 47);
+  EXPECT_DOUBLE_EQ(busiest_span(stamps, {0, 1}), 35) << "the third rank is on the first PU";
 }
 
 TEST(Statistics, ALateRankDelaysTheEnd) {
