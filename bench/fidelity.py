@@ -88,7 +88,8 @@ class Team:
         others = [after - before for after, before in zip(busy_s(), (all_s, own_s))]
         quiet = others[0] - others[1] < MOST_OTHERS * (time.monotonic() - start) * os.cpu_count()
         result = next((each for each in told["results"] if each["name"] == "smelt"), None)
-        if result is None or not told["floor_ns"]:  # it took too long, beside other programs
+        if result is None or not result["median_ns"] or not told["floor_ns"]:
+            # it took too long, beside other programs, or what was subtracted left nothing
             return None
         line = told["floor_ns"] / self.line_ns
         return {"operation": operation, "bytes": told["bytes"], "predicted_ns": round(result["predicted_ns"], 1),
@@ -125,7 +126,7 @@ def time_trees(team, operation):
     return {"line": round(told["floor_ns"] / team.line_ns, 2),
             "results": [{"name": each["name"], "predicted_ns": round(each["predicted_ns"], 1),
                          "median_ns": round(each["median_ns"], 1)}
-                        for each in told["results"] if each.get("predicted_ns")]}
+                        for each in told["results"] if each.get("predicted_ns") and each["median_ns"]]}
 
 
 def write_trees(smelt, file):

@@ -59,7 +59,7 @@ def main():
                        for each in told["results"]]
             document["cells"].append({"operation": operation, "threads": threads, "bytes": told["bytes"],
                                       "floor_ns": told["floor_ns"], "commit": told["commit"], "results": results})
-            print(operation, threads, round(results[0]["median_ns"]), file=sys.stderr, flush=True)
+            print(operation, threads, round(results[0]["median_ns"] or 0) or "not timed", file=sys.stderr, flush=True)
             options.file.write_text(json.dumps(document, indent=1) + "\n")
 
 

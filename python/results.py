@@ -175,7 +175,7 @@ def tree_predictions():
     for machine in where:
         for operation, results in timed[machine].items():
             for each in results:
-                if each["name"].startswith("smelt") and each.get("predicted_ns"):
+                if each["name"].startswith("smelt") and each.get("predicted_ns") and each["median_ns"]:
                     tree = each["name"].removeprefix("smelt").removeprefix("/") or "own choice"
                     ratios[operation, tree, machine] = each["predicted_ns"] / each["median_ns"]
     rows = [[operation, tree, *(ratios.get((operation, tree, machine)) for machine in where)]
@@ -189,7 +189,7 @@ def fastest_other(cell):
     """Of a cell of bench/teams.py: smelt's own choice, the fastest other library, and the median ratio over starts."""
     own = next(result for result in cell["results"] if result["name"] == "smelt")
     others = [result for result in cell["results"]
-              if not result["name"].startswith("smelt/") and result["name"] not in ("smelt", "floor", "memcpy", "vector-add")]
+              if result["median_ns"] and not result["name"].startswith("smelt/") and result["name"] not in ("smelt", "floor", "memcpy", "vector-add")]
     best = min(others, key=lambda result: result["median_ns"])
     both = zip(best["starts_ns"], own["starts_ns"])
     return own, best, statistics.median(theirs / ours for theirs, ours in both if theirs and ours)
@@ -330,7 +330,7 @@ def bandwidth(machine, kind, operation, rival):
     found = load(machine, f"bandwidth-{kind}")
     ratios = []
     for each in (found or {"documents": []})["documents"]:
-        times = {one["name"]: one["median_ns"] for one in each["results"]}
+        times = {one["name"]: one["median_ns"] for one in each["results"] if one["median_ns"]}
         if each["benchmark"] == operation and "smelt" in times and rival in times:
             ratios.append(times[rival] / times["smelt"])
     return statistics.median(ratios) if ratios else None

@@ -39,6 +39,12 @@ bool parse_numbers(std::string_view text, std::vector<T>& values) {
   return true;
 }
 
+/// The median of a start's samples, if they timed anything.
+std::optional<double> timed_median(const std::vector<double>& times_ns) {
+  const double median_ns = summarize(times_ns).median;
+  return median_ns < least_timed_ns ? std::nullopt : std::optional(median_ns);
+}
+
 /// A contestant in the running.
 struct RunningContestant {
   Contestant contestant;
@@ -189,13 +195,12 @@ class Contest {
     return open;
   }
 
-  /// Of the starts' medians, of those starts in which both have one.
+  /// Of the starts' medians, of those starts that timed both.
   static std::vector<double> ratios(const RunningContestant& rival, const RunningContestant& own) {
     std::vector<double> found;
     for (std::size_t start = 0; start < own.times_ns.size() && start < rival.times_ns.size(); ++start) {
-      const auto &theirs = rival.times_ns[start], &ours = own.times_ns[start];
-      const double under = summarize(ours).median;
-      if (!theirs.empty() && under > 0.0) found.push_back(summarize(theirs).median / under);
+      const auto theirs = timed_median(rival.times_ns[start]), ours = timed_median(own.times_ns[start]);
+      if (theirs && ours) found.push_back(*theirs / *ours);
     }
     return found;
   }
@@ -296,12 +301,12 @@ class Contest {
     ContestResult result;
     for (const auto& times : running.times_ns) {
       all.insert(all.end(), times.begin(), times.end());
-      auto& start_ns = result.starts_ns.emplace_back();
-      if (!times.empty()) medians.push_back(start_ns.emplace(summarize(times).median));
+      const auto start_ns = result.starts_ns.emplace_back(timed_median(times));
+      if (start_ns) medians.push_back(*start_ns);
     }
     const Summary times = summarize(std::move(all));
     result.name = running.contestant.name;
-    result.median_ns = summarize(std::move(medians)).median;
+    if (!medians.empty()) result.median_ns = summarize(std::move(medians)).median;
     result.p99_ns = times.p99;
     result.spread = times.spread;
     result.samples = times.count;
@@ -319,12 +324,14 @@ class Contest {
   }
 
   static void add_floor_ratios(std::vector<ContestResult>& results) {
-    double floor_ns = 0.0;
+    std::optional<double> floor_ns;
     for (const auto& result : results) {
       if (result.name == floor_name) floor_ns = result.median_ns;
     }
-    if (floor_ns <= 0.0) return;
-    for (auto& result : results) result.floor_ratio = result.median_ns / floor_ns;
+    if (!floor_ns) return;
+    for (auto& result : results) {
+      if (result.median_ns) result.floor_ratio = *result.median_ns / *floor_ns;
+    }
   }
 
   const ContestOptions& options_;

@@ -60,13 +60,17 @@ struct ContestOptions {
   std::function<void(const ContestProgress&)> progress;
 };
 
+/// A start whose median is below this timed nothing. No operation is that fast, and tables show tenths.
+inline constexpr double least_timed_ns = 0.05;
+
 struct ContestResult {
   std::string name;
-  double median_ns =
-      0.0;  ///< of the starts' medians: of one operation, maximum over ranks; for channels of one round trip
-  std::vector<std::optional<double>> starts_ns;  ///< the median of each; nothing: no valid sample, or sat it out
-  double p99_ns = 0.0;                           ///< this and the spread: of all starts' samples
-  double spread = 0.0;                           ///< interquartile range / median
+  /// Of the starts' medians: of one operation, maximum over ranks; for channels of one round trip. Nothing: not timed,
+  /// as what is subtracted from the samples left less than `least_timed_ns` in every start.
+  std::optional<double> median_ns;
+  std::vector<std::optional<double>> starts_ns;  ///< the median of each; nothing: not timed, no sample, or sat it out
+  double p99_ns = 0.0;  ///< this and the spread: of all starts' samples; neither says anything if not timed
+  double spread = 0.0;  ///< interquartile range / median
   std::size_t samples = 0;
   std::optional<double> floor_ratio;        ///< median_ns / median_ns of the floor, if that ran
   std::optional<Finding> compared;          ///< times as long as the reference; the verdict is on the reference

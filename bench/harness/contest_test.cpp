@@ -105,7 +105,7 @@ TEST(Contest, ResultsComeInOrderWithRatiosToTheFloor) {
   ASSERT_EQ(outcome.results.size(), 3u);
   EXPECT_TRUE(outcome.left_out.empty());
   EXPECT_EQ(outcome.results[0].name, "a");
-  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 40);
+  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns.value_or(0), 40);
   EXPECT_DOUBLE_EQ(outcome.results[0].floor_ratio.value_or(0), 4);
   EXPECT_DOUBLE_EQ(outcome.results[2].floor_ratio.value_or(0), 0.55);
   EXPECT_EQ(outcome.results[0].samples % 3, 0u);
@@ -164,9 +164,9 @@ TEST(Contest, OfSeveralStartsTheMedianOneCounts) {
   options.starts = 3;
   const auto outcome = contest({varying, steady("b", "5")}, options);
   ASSERT_EQ(outcome.results.size(), 2u);
-  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 7);
+  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns.value_or(0), 7);
   EXPECT_THAT(outcome.results[0].starts_ns, ElementsAre(5.0, 7.0, 9.0));
-  EXPECT_DOUBLE_EQ(outcome.results[1].median_ns, 5);
+  EXPECT_DOUBLE_EQ(outcome.results[1].median_ns.value_or(0), 5);
   EXPECT_GE(outcome.results[0].samples, 9u);
 }
 
@@ -181,10 +181,41 @@ TEST(Contest, AStartWithoutASampleDoesNotCount) {
   const auto outcome = contest(
       {once, script("never", "echo ready; while read w n; do [ $w = quit ] && exit; echo done; done")}, options);
   ASSERT_EQ(outcome.results.size(), 1u);
-  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns, 6);
+  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns.value_or(0), 6);
   EXPECT_THAT(outcome.results[0].starts_ns, ElementsAre(std::nullopt, 6.0, std::nullopt)) << "in their places";
   ASSERT_EQ(outcome.left_out.size(), 1u);
   EXPECT_EQ(outcome.left_out[0].reason, "no valid sample");
+}
+
+TEST(Contest, SamplesOfNothingAreNotATime) {
+  ContestOptions options = quick();
+  options.reference = "own";
+  const auto outcome = contest({steady("own", "8"), steady("nothing", "0 0 0 3"), steady(floor_name, "0")}, options);
+  ASSERT_EQ(outcome.results.size(), 3u) << "they ran";
+  EXPECT_FALSE(outcome.results[1].median_ns.has_value());
+  EXPECT_THAT(outcome.results[1].starts_ns, ElementsAre(std::nullopt));
+  for (const auto& result : outcome.results) {
+    EXPECT_FALSE(result.floor_ratio.has_value()) << "times as long as nothing";
+    EXPECT_FALSE(result.compared.has_value()) << result.name;
+  }
+}
+
+TEST(Contest, NoRatioIsBuiltOnAStartThatTimedNothing) {
+  const PidFile log;
+  const Contestant own =
+      script("own", "echo x >> " + log.path() + "; case $(grep -c x " + log.path() +
+                        ") in 1) s=4;; 2) s=0;; *) s=8;; esac; echo ready; "
+                        "while read w n; do [ $w = quit ] && exit; echo series time $s; echo done; done");
+  ContestOptions options = quick();
+  options.starts = 3;
+  options.reference = "own";
+  const auto outcome = contest({own, steady("rival", "16")}, options);
+  ASSERT_EQ(outcome.results.size(), 2u);
+  EXPECT_THAT(outcome.results[0].starts_ns, ElementsAre(4.0, std::nullopt, 8.0));
+  EXPECT_DOUBLE_EQ(outcome.results[0].median_ns.value_or(0), 6);
+  ASSERT_TRUE(outcome.results[1].compared.has_value());
+  EXPECT_EQ(outcome.results[1].compared->ratio.count, 2u);
+  EXPECT_DOUBLE_EQ(outcome.results[1].compared->ratio.median, 3);
 }
 
 TEST(Contest, ContestantsThatFailInALaterStartAreLeftOut) {
@@ -456,7 +487,7 @@ TEST(RealWorker, EveryOperationIsVerifiedAndTimed) {
       if (operation == "channel" && bytes > 4096) continue;
       const auto outcome = contest({real("good", operation, 2, bytes)});
       ASSERT_EQ(outcome.results.size(), 1u) << operation << ": " << outcome.left_out[0].reason;
-      EXPECT_GT(outcome.results[0].median_ns, 0.0);
+      EXPECT_GT(outcome.results[0].median_ns.value_or(0), 0.0);
       EXPECT_EQ(outcome.results[0].throughput_mmsg_s.has_value(), operation == "channel");
     }
   }
@@ -508,7 +539,7 @@ TEST(RealWorker, TheDelayOfALateRankDoesNotCount) {
   }
   ASSERT_EQ(outcome.results.size(), 1u) << outcome.left_out[0].reason;
   EXPECT_EQ(outcome.results[0].method, "window");
-  EXPECT_LT(outcome.results[0].median_ns, 50'000'000);
+  EXPECT_LT(outcome.results[0].median_ns.value_or(1e9), 50'000'000);
 }
 
 TEST(RealWorker, SleepsBetweenItsTurns) {

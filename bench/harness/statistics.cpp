@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 namespace smelt::bench {
 
@@ -24,12 +26,16 @@ Summary summarize(std::vector<double> samples) {
   return summary;
 }
 
-std::vector<std::uint64_t> longest_spans(const Stamps& stamps) {
-  std::vector<std::uint64_t> spans(stamps.front().size() - 1, 0);
-  for (const auto& row : stamps) {
-    for (std::size_t s = 0; s < spans.size(); ++s) spans[s] = std::max(spans[s], row[s + 1] - row[s]);
+double busiest_span(const Stamps& stamps, const std::vector<int>& pus) {
+  std::map<int, double> of_pu;
+  double busiest = 0.0;
+  for (std::size_t rank = 0; rank < stamps.size(); ++rank) {
+    const auto& row = stamps[rank];
+    std::vector<double> spans;
+    for (std::size_t s = 0; s + 1 < row.size(); ++s) spans.push_back(static_cast<double>(row[s + 1] - row[s]));
+    busiest = std::max(busiest, of_pu[pus[rank % pus.size()]] += summarize(std::move(spans)).median);
   }
-  return spans;
+  return busiest;
 }
 
 std::vector<std::uint64_t> spans_of_last(const Stamps& stamps) {

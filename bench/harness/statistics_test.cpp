@@ -39,7 +39,15 @@ TEST(Statistics, OrderDoesNotMatterAndOutliersShowInP99Alone) {
 TEST(Statistics, OperationsOfRanksThatTakeTurnsAreNotCountedTwice) {
   const Stamps stamps = {{0, 60, 200, 260, 400}, {0, 100, 160, 300, 360}};
   EXPECT_EQ(spans_of_last(stamps), (std::vector<std::uint64_t>{100, 100, 100, 100}));
-  EXPECT_EQ(longest_spans(stamps), (std::vector<std::uint64_t>{100, 140, 140, 140}));
+}
+
+TEST(Statistics, LoopsWithoutOperationsKeepAPuBusyForEachOfItsRanks) {
+  const Stamps stamps = {{0, 10, 20, 30}, {100, 112, 124, 136}, {0, 25, 9000, 9025}};  // the third one was interrupted
+  EXPECT_DOUBLE_EQ(busiest_span(stamps, {0, 1, 2}), 25);
+  EXPECT_DOUBLE_EQ(busiest_span(stamps, {0, 1, 0}), 35);
+  EXPECT_DOUBLE_EQ(busiest_span(stamps, {0, 0, 1}), 25) << "PU 0 has 22 to do";
+  EXPECT_DOUBLE_EQ(busiest_span(stamps, {3, 3, 3}), 47);
+  EXPECT_DOUBLE_EQ(busiest_span(stamps, {0, 1}), 35) << "the third rank is on the first PU";
 }
 
 TEST(Statistics, ALateRankDelaysTheEnd) {

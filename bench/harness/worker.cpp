@@ -329,7 +329,7 @@ class Coordinator {
     const std::uint32_t samples = whole(turn_ns / (per_sample * mean_ns_), Control::max_samples);
     const std::uint32_t references = std::min<std::uint32_t>(samples, 8);
     if (!run({Phase::Kind::empty_loop, references, per_sample})) return false;
-    const double empty_ns = summarize(per_operation_ns(longest_spans(stamps(references)), per_sample)).median;
+    const double empty_ns = busiest_span(stamps(references), spec_.pus) / ticks_per_ns_ / per_sample;
     if (!run({Phase::Kind::loop, samples, per_sample})) return false;
     std::vector<double> times = per_operation_ns(spans_of_last(stamps(samples)), per_sample);
     mean_ns_ = std::max(1.0, span_ns(0, 0, samples) / samples / per_sample);

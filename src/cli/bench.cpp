@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <climits>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -296,11 +297,12 @@ const bench::ContestResult* find_result(const Report& report, const std::string&
 Json result_document(const bench::ContestResult& result) {
   Json starts = Json::array();
   for (const auto& start_ns : result.starts_ns) starts.push_back(start_ns ? Json(*start_ns) : Json(nullptr));
+  const auto if_timed = [&](double value) { return result.median_ns ? Json(value) : Json(nullptr); };
   Json entry = {{"name", result.name},
-                {"median_ns", result.median_ns},
+                {"median_ns", if_timed(result.median_ns.value_or(0.0))},
                 {"starts_ns", std::move(starts)},
-                {"p99_ns", result.p99_ns},
-                {"spread", result.spread},
+                {"p99_ns", if_timed(result.p99_ns)},
+                {"spread", if_timed(result.spread)},
                 {"floor_ratio", result.floor_ratio ? Json(*result.floor_ratio) : Json(nullptr)},
                 {"samples", result.samples},
                 {"method", result.method}};
@@ -344,7 +346,7 @@ Json report_document(const Report& report, const Session& session, const BenchFl
                    {"unsteady", report.outcome.unsteady},
                    {"floors", floors_document(report.outcome.floors)},
                    {"reference", report.outcome.reference},
-                   {"floor_ns", floor != nullptr ? Json(floor->median_ns) : Json(nullptr)},
+                   {"floor_ns", floor != nullptr && floor->median_ns ? Json(*floor->median_ns) : Json(nullptr)},
                    {"results", std::move(results)},
                    {"left_out", left_out},
                    {"machine", machine_identity(session.machine)},
@@ -356,6 +358,8 @@ Json report_document(const Report& report, const Session& session, const BenchFl
   }
   return document;
 }
+
+std::string time_text(const std::optional<double>& time_ns) { return time_ns ? format_time(*time_ns) : "not timed"; }
 
 std::string ratio_text(double ratio) {
   return ratio < 9.995 ? fmt::format("× {:.2f}", ratio) : fmt::format("× {:.0f}", ratio);
@@ -414,11 +418,13 @@ void print_report(const Report& report, const Session& session, const BenchFlags
                     sized ? fmt::format(", {} bytes", report.bytes) : "", late_text(arguments), session.machine.name));
   print(styled(Style::faint, floor == nullptr ? "no floor: a ping-pong needs two PUs"
                                               : fmt::format("floor {}: half a bare cache-line ping-pong",
-                                                            format_time(floor->median_ns))) +
+                                                            time_text(floor->median_ns))) +
         "\n\n");
   std::vector<bench::ContestResult> results = report.outcome.results;
-  std::stable_sort(results.begin(), results.end(),
-                   [](const auto& a, const auto& b) { return a.median_ns < b.median_ns; });
+  const auto place = [](const auto& result) {
+    return result.median_ns.value_or(std::numeric_limits<double>::infinity());
+  };
+  std::stable_sort(results.begin(), results.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
   const bool stream =
       std::any_of(results.begin(), results.end(), [](const auto& each) { return each.throughput_mmsg_s.has_value(); });
   const bool model =
@@ -435,9 +441,9 @@ void print_report(const Report& report, const Session& session, const BenchFlags
     const bool mine = result.name == own;
     const auto style = verdict_style(result);
     std::vector<Table::Cell> cells = {{result.name, mine ? Style::strong : Style::plain},
-                                      {format_time(result.median_ns), mine ? Style::strong : Style::plain},
-                                      format_time(result.p99_ns),
-                                      fmt::format("{:.0f} %", result.spread * 100),
+                                      {time_text(result.median_ns), mine ? Style::strong : Style::plain},
+                                      result.median_ns ? format_time(result.p99_ns) : "-",
+                                      result.median_ns ? fmt::format("{:.0f} %", result.spread * 100) : "-",
                                       result.floor_ratio ? ratio_text(*result.floor_ratio) : std::string("-"),
                                       {result.compared ? ratio_text(result.compared->ratio.median) : "-", style},
                                       {interval_text(result), Style::faint},
@@ -485,7 +491,7 @@ void print_summary(const std::vector<Report>& reports, const Session& session) {
     std::vector<Table::Cell> cells = {{name, mine ? Style::strong : Style::plain}};
     for (const auto& report : reports) {
       const auto* result = find_result(report, name);
-      cells.push_back({result != nullptr ? format_time(result->median_ns) : "", mine ? Style::strong : Style::plain});
+      cells.push_back({result != nullptr ? time_text(result->median_ns) : "", mine ? Style::strong : Style::plain});
       const bool compared = result != nullptr && result->compared && name != bench::floor_name;
       cells.push_back({compared ? ratio_text(result->compared->ratio.median) : "",
                        compared ? verdict_style(*result) : Style::plain});

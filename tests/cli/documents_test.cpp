@@ -387,6 +387,36 @@ TEST(Documents, BenchReportsConfidence) {
   EXPECT_EQ(smelt({"bench", "barrier", "--starts", "5", "--most-starts", "4"}).exit_code, 2);
 }
 
+/// A peer, installed beside a copy of the command, whose samples have nothing left.
+std::string command_with_an_idle_peer() {
+  const std::string prefix = scratch() + "/idle-peer", peer = prefix + "/libexec/smelt/peers/pthread";
+  std::filesystem::create_directories(prefix + "/libexec/smelt/peers");
+  std::filesystem::create_directories(prefix + "/bin");
+  std::filesystem::copy_file(SMELT_COMMAND, prefix + "/bin/smelt", std::filesystem::copy_options::overwrite_existing);
+  std::ofstream(peer)
+      << "#!/bin/sh\necho info method loop; echo ready\n"
+         "while read word number; do [ $word = quit ] && exit; echo series time 0 0 7; echo done; done\n";
+  std::filesystem::permissions(peer, std::filesystem::perms::owner_all);
+  return prefix + "/bin/smelt";
+}
+
+TEST(Documents, BenchDoesNotCallNothingATime) {
+  if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
+  const std::string bench =
+      command_with_an_idle_peer() + " bench barrier --threads 2 --only pthread --starts 2 --time 100ms";
+  const Call told = shell(bench + " --json");
+  ASSERT_EQ(told.exit_code, 0) << told.err;
+  const Json result = told.json()["results"][0];
+  EXPECT_EQ(result["name"], "pthread");
+  for (const char* key : {"median_ns", "p99_ns", "spread", "floor_ratio"}) EXPECT_TRUE(result[key].is_null()) << key;
+  EXPECT_EQ(result["starts_ns"], Json::array({nullptr, nullptr}));
+  EXPECT_FALSE(result.contains("ratio"));
+  const Call shown = shell(bench);
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, testing::ContainsRegex("pthread +not timed +- +- +- +-"));
+  EXPECT_THAT(shown.out, testing::Not(HasSubstr("0.0 ns")));
+}
+
 TEST(Documents, ShowLooksAtTheFloorAndAdvisesToTuneAgain) {
   const std::string directory = scratch() + "/floor-cache";
   const Words cache = {"SMELT_CACHE_DIR=" + directory};

@@ -68,10 +68,10 @@ void Lowering::choose(const ScheduleRequest& request, std::size_t bytes, std::si
   length_ = bytes / element_bytes;
   element_bytes_ = element_bytes;
   whole_bytes_ = static_cast<double>(bytes) * (rank_blocks_ ? group_.size() : 1);
-  // Of scatter and gather, the root alone has the blocks of all ranks.
+  // Of scatter and gather, the root alone has the blocks of all ranks. The blocks of the ranks beside it are the other
+  // ends of copies.
   const bool one_has_all = operation_ == Operation::scatter || operation_ == Operation::gather;
-  const double others_bytes = one_has_all ? static_cast<double>(bytes) : whole_bytes_;
-  cached_bytes_ = whole_bytes_ + others_bytes * (sharers_ - 1);
+  cached_bytes_ = whole_bytes_ * (one_has_all ? 1 : sharers_);
 }
 
 void Lowering::lower(int rank, LoweredProgram& program) {
