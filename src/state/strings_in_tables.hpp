@@ -85,6 +85,22 @@ struct ReadingShape : TextShape {
   void read(const Word* reference) const { copy_value(*table, *reference, *found); }
 };
 
+/// Finds what seems to be the key, without a look at its text, which is asked for.
+struct FetchingShape : TextShape {
+  bool has_key(const AtomicWord* cell) const noexcept {
+    if (cell[0].load(ordering::map_load_cell) != hash) return false;
+    std::size_t words = 0;
+    const AtomicWord* text = table->text_of(cell[1].load(ordering::map_load_cell), &words);
+    Table::fetch_lines<false>(text, words);
+    return true;
+  }
+};
+
+/// Asks for the text of a key that is about to be read.
+inline void fetch(const Table& table, std::string_view key, Word hash) {
+  table.find(FetchingShape{{&table, key, hash}}, &hash, hash, [](const AtomicWord*) {});
+}
+
 inline bool get(const Table& table, std::string_view key, Word hash, std::string* value) {
   const ReadingShape shape{{&table, key, hash}, value};
   Word reference = 0;
