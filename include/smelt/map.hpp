@@ -443,6 +443,10 @@ class StringMap {
   /// key, and `*value` has any value.
   bool get(std::string_view key, std::string* value) const;
 
+  /// The values of many keys; `values` must have as many elements, whose memory is used again. Not atomic: only each
+  /// single lookup is linearizable. Cost: the cache misses of up to 64 lookups overlap.
+  void get_many(std::span<const std::string_view> keys, std::span<std::optional<std::string>> values) const;
+
   /// Sets the value of a key. Status::invalid_argument for longer strings, here and below.
   MapAnswer put(std::string_view key, std::string_view value) noexcept;
   /// Adds a key with a value. No effect if the key exists.

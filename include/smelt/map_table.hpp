@@ -28,13 +28,16 @@
 #include <cstdint>
 #include <cstring>
 
-#ifndef SMELT_MAP_POINT
 /// A point at which a test kills a writer: before each store that others can see.
+#ifdef SMELT_MAP_POINT
+#define SMELT_MAP_HAS_POINTS true
+#else
+#define SMELT_MAP_HAS_POINTS false
 #define SMELT_MAP_POINT(number) ((void)0)
+#endif
 // Long copies by wide moves; ThreadSanitizer sees only the words of the others.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define SMELT_MAP_WIDE 1
-#endif
 #endif
 
 namespace smelt::map_detail {
@@ -138,6 +141,19 @@ inline constexpr bool moves_lines = true;
 inline constexpr bool moves_lines = false;
 #endif
 
+/// move_lines() to where others can see it.
+inline void store_lines(void* to, const void* from, std::size_t lines) noexcept {
+  if constexpr (SMELT_MAP_HAS_POINTS) {  // a writer may die between any two lines
+    const auto move = lines >= many_lines ? move_many_lines : move_lines;
+    for (std::size_t i = 0; i < lines; ++i) {
+      SMELT_MAP_POINT(24);
+      move(static_cast<std::byte*>(to) + i * 64, static_cast<const std::byte*>(from) + i * 64, 1);
+    }
+  } else {
+    move_lines(to, from, lines);
+  }
+}
+
 /// memcpy of private memory by the moves of load_bytes(): a load of what those have just stored need not wait until it
 /// is in the cache.
 inline void copy_alike(void* to, const void* from, std::size_t bytes) noexcept {
@@ -169,7 +185,7 @@ inline void store_bytes(AtomicWord* to, const void* from, std::size_t bytes) noe
   const auto* source = static_cast<const std::byte*>(from);
   if (moves_lines && bytes >= 64) {
     const std::size_t lines = bytes / 64;
-    move_lines(to, source, lines);
+    store_lines(to, source, lines);
     to += lines * line_words, source += lines * 64, bytes -= lines * 64;
   }
   for (; bytes >= sizeof(Word); bytes -= sizeof(Word), source += sizeof(Word)) {
@@ -368,10 +384,17 @@ class Table {
     if (shape.geometry.value_words < many_lines * line_words) return;
     const int cell = free_cell(shape, valid_cells(word), 0);
     if (cell < 0) return;
-    const auto* const begin =
-        reinterpret_cast<const char*>(bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)));
-    const std::size_t bytes = cell_words(shape) * sizeof(Word);
-    for (std::size_t at = 0; at < bytes && at < most_fetched_bytes; at += 64) __builtin_prefetch(begin + at, 1);
+    fetch_lines<true>(bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)), cell_words(shape));
+  }
+
+  /// Asks for the lines of so many words, so that their misses overlap; for writing or for reading.
+  template <bool for_writing>
+  static void fetch_lines(const AtomicWord* from, std::size_t words) noexcept {
+    const auto* const begin = reinterpret_cast<const char*>(from);
+    const std::size_t bytes = words * sizeof(Word);
+    for (std::size_t at = 0; at < bytes && at < most_fetched_bytes; at += 64) {
+      __builtin_prefetch(begin + at, for_writing);
+    }
   }
   static constexpr std::size_t most_fetched_bytes = 2048;
 
@@ -435,7 +458,7 @@ class Table {
     std::size_t i = 0;
     if (moves_lines && words >= line_words) {
       i = words / line_words * line_words;
-      move_lines(to, from, words / line_words);
+      store_lines(to, from, words / line_words);
     }
     for (; i < words; ++i) {
       if (i != 0) SMELT_MAP_POINT(22);

@@ -59,9 +59,17 @@ struct TextShape {
   Word hash;
 
   bool has_key(const AtomicWord* cell) const noexcept {
+    return has_key(cell, [](const AtomicWord*, std::size_t) {});
+  }
+
+ protected:
+  /// `expect(text, words)` is called before the text is read.
+  template <class Expect>
+  bool has_key(const AtomicWord* cell, Expect&& expect) const noexcept {
     if (cell[0].load(ordering::map_load_cell) != hash) return false;
     std::size_t words = 0;
     const AtomicWord* text = table->text_of(cell[1].load(ordering::map_load_cell), &words);
+    expect(text, words);
     const Lengths lengths = lengths_of(text);
     return lengths.fit(words) && lengths.key == key.size() && equal(text + 1, key);
   }
@@ -69,8 +77,29 @@ struct TextShape {
 
 struct ReadingShape : TextShape {
   std::string* found;
+  /// Where the value begins is known only once the lengths have been read, so its lines are asked for before.
+  bool has_key(const AtomicWord* cell) const noexcept {
+    return TextShape::has_key(
+        cell, [](const AtomicWord* text, std::size_t words) { Table::fetch_lines<false>(text, words); });
+  }
   void read(const Word* reference) const { copy_value(*table, *reference, *found); }
 };
+
+/// Finds what seems to be the key, without a look at its text, which is asked for.
+struct FetchingShape : TextShape {
+  bool has_key(const AtomicWord* cell) const noexcept {
+    if (cell[0].load(ordering::map_load_cell) != hash) return false;
+    std::size_t words = 0;
+    const AtomicWord* text = table->text_of(cell[1].load(ordering::map_load_cell), &words);
+    Table::fetch_lines<false>(text, words);
+    return true;
+  }
+};
+
+/// Asks for the text of a key that is about to be read.
+inline void fetch(const Table& table, std::string_view key, Word hash) {
+  table.find(FetchingShape{{&table, key, hash}}, &hash, hash, [](const AtomicWord*) {});
+}
 
 inline bool get(const Table& table, std::string_view key, Word hash, std::string* value) {
   const ReadingShape shape{{&table, key, hash}, value};
@@ -82,6 +111,7 @@ inline bool get(const Table& table, std::string_view key, Word hash, std::string
 template <class Choose>
 MapAnswer set(Table& table, std::string_view key, Word hash, std::string_view value, Choose&& choose) noexcept {
   MapAnswer answer;
+  table.prefetch(TextShape{&table, key, hash}, hash);  // it arrives while the text is stored
   const Word fresh = table.store_text(key.data(), key.size(), value.data(), value.size());
   if (fresh == 0) {
     answer.status = Status::out_of_memory;

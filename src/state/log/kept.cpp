@@ -184,7 +184,7 @@ Result<void> Kept::recover(const Shape& shape) {
   SMELT_LOG_POINT(25);
   log.shape = shape;
   log.bell.parked.store(0, std::memory_order_relaxed);
-  for (Word* const word : {&log.wanted, &log.attached, &log.pressed, &log.looked, &log.contested}) {
+  for (Word* const word : {&log.wanted, &log.pressed, &log.looked, &log.contested}) {
     word->store(0, std::memory_order_relaxed);
   }
   const Layout layout(memory(), shape);

@@ -1,13 +1,18 @@
 // Kept logs: lives, saved states, files that are damaged or of something else, and what is seen from outside.
 #include "state/log/kept.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/process.hpp"
 #include "state/log/shape.hpp"
@@ -152,6 +157,35 @@ TEST_F(KeptLogs, AreBegunWithTheSameShape) {
                           })));
 }
 
+/// A process that removes the log, or begins a life, holds the lock alone for a moment.
+TEST_F(KeptLogs, WaitForTheirLock) {
+  ASSERT_NE(begin(), nullptr);
+  const int other = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(other, 0);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  std::atomic<bool> released{false};
+  std::thread holder([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    released = true;
+    EXPECT_EQ(flock(other, LOCK_UN), 0);
+  });
+  const auto joined = Kept::join(name, 1);
+  EXPECT_TRUE(joined) << joined.error().message;
+  EXPECT_TRUE(released.load());
+  holder.join();
+  ASSERT_EQ(flock(other, LOCK_SH), 0) << "the one that has joined shares it";
+  expect_error(Kept::remove(name), Status::broken, "in use");
+  close(other);
+}
+
+TEST_F(KeptLogs, DoNotWaitForTheirLockForEver) {
+  ASSERT_NE(begin(), nullptr);
+  const int other = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  expect_error(Kept::join(name, 1), Status::broken, "'" + name + "' is being removed or recovered by another process");
+  close(other);
+}
+
 /// As if a new leader had taken over from all others.
 TEST_F(KeptLogs, BeginALifeWithoutTheFormerOne) {
   auto kept = begin();
@@ -159,8 +193,8 @@ TEST_F(KeptLogs, BeginALifeWithoutTheFormerOne) {
   {
     const Layout layout(kept->memory());
     layout.head().configuration.store(Configuration{7, 2}.word());
-    for (Word* const word : {&layout.head().wanted, &layout.head().attached, &layout.head().pressed,
-                             &layout.head().looked, &layout.head().contested}) {
+    for (Word* const word :
+         {&layout.head().wanted, &layout.head().pressed, &layout.head().looked, &layout.head().contested}) {
       word->store(4);
     }
     layout.head().floor.store(Floor::word(7, 5));
@@ -183,8 +217,8 @@ TEST_F(KeptLogs, BeginALifeWithoutTheFormerOne) {
                                                       "smelt-log-state.4.x" + name, "smelt-log-state.4." + name + "x"));
   const Layout layout(kept->memory());
   EXPECT_EQ(layout.head().configuration.load(), (Configuration{8, 1}.word()));
-  for (Word* const word : {&layout.head().wanted, &layout.head().attached, &layout.head().pressed,
-                           &layout.head().looked, &layout.head().contested}) {
+  for (Word* const word :
+       {&layout.head().wanted, &layout.head().pressed, &layout.head().looked, &layout.head().contested}) {
     EXPECT_EQ(word->load(), 0u);
   }
   EXPECT_EQ(layout.head().floor.load(), Floor::word(7, 5)) << "decisions stay";
@@ -339,6 +373,37 @@ TEST_F(KeptLogs, TellHowFarTheyAre) {
   expect_error(inspect_log(name), Status::bad_format, "is no log");
   EXPECT_TRUE(remove_log(name));
   expect_error(remove_log(name), Status::not_found, "no log '" + name + "' was kept");
+}
+
+/// A floor of a later epoch comes from a later leader: this one decides nothing, and leaves the floor as it is.
+TEST_F(KeptLogs, AreLedByTheLeaderOfTheLastEpoch) {
+  const int ranks[] = {0};
+  LogOptions options;
+  options.entries = 64;
+  options.keep = true;
+  Sum state;
+  {
+    auto log = *ReplicatedLog::create_shared(name, 1, ranks, options);
+    ASSERT_EQ(log.attach(0, state.machine())->append("1234567", 8), Status::ok);
+  }
+  auto log = *ReplicatedLog::create_shared(name, 1, ranks, options);
+  const auto kept = *Kept::look_at(name);
+  Head& head = Layout(kept->memory()).head();
+  Word& floor = head.floor;
+  const std::uint64_t epoch = Configuration::of(head.configuration.load()).epoch;
+  ASSERT_GT(epoch, 1u);
+  floor.store(Floor::word(epoch + 1, 0));
+  auto replica = log.attach(0, state.machine());
+  ASSERT_TRUE(replica) << replica.error().message;
+  Ticket ticket;
+  ASSERT_EQ(replica->start("1234567", 8, &ticket), Status::ok);
+  bool done = false;
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(replica->test(ticket, &done), Status::ok);
+  EXPECT_FALSE(done);
+  EXPECT_EQ(floor.load(), Floor::word(epoch + 1, 0));
+  floor.store(Floor::word(epoch, 0));
+  EXPECT_EQ(replica->wait(ticket), Status::ok);
+  EXPECT_EQ(Floor::epoch(floor.load()), epoch);
 }
 
 }  // namespace

@@ -143,7 +143,6 @@ struct Head {
   alignas(separation_bytes) Word configuration;
   Word contested;  ///< configuration "paxos": the last epoch that a replica has asked to end. Only grows
   Word wanted;     ///< counts requests for a snapshot; a change means that a replica waits for one
-  Word attached;   ///< number of attached replicas; tests and tools wait for all
   alignas(separation_bytes) Word floor;
   alignas(separation_bytes) Word pressed;  ///< a client waits until the floor is at least this
   Word looked;                             ///< number of the leader's attempts to raise the floor: a sign of life

@@ -97,7 +97,6 @@ Replica::Replica(std::shared_ptr<Space> space, int rank, const StateMachine& mac
   guard_ = comm::ThreadExitGuard(space_->members(), rank_, space_);
   waiter_.set_interrupt([](void* self) { return static_cast<Replica*>(self)->needs_attention(); }, this);
   if (space_->kept() != nullptr) continue_kept();
-  layout_.head().attached.fetch_add(1, std::memory_order_release);
   ring();
 }
 

@@ -247,6 +247,30 @@ TEST(StringMap, CopiesValuesOfAllLengthsToTheSameString) {
   EXPECT_FALSE(map.get("none", &value));
 }
 
+/// Whole batches and the rest; keys that are not there; some long values, some in chains of several buckets.
+TEST(StringMap, GetsManyAtOnce) {
+  auto map = *StringMap::create({.capacity = 0});
+  const auto value_of = [](std::size_t i) {
+    return std::string(i % 7 == 0 ? 3000 : i, static_cast<char>('a' + i % 26));
+  };
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < 300; ++i) {
+    texts.push_back(std::string(i % 40, 'k') + std::to_string(i));
+    if (i % 3 == 1) continue;
+    ASSERT_TRUE(map.put(texts.back(), value_of(i)));
+  }
+  for (const std::size_t count : {0, 1, 63, 64, 65, 128, 300}) {
+    const std::vector<std::string_view> keys(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(count));
+    std::vector<std::optional<std::string>> values(count + 1, "before");
+    map.get_many(keys, std::span(values).first(count));
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto expected = i % 3 == 1 ? std::nullopt : std::optional(value_of(i));
+      ASSERT_EQ(values[i], expected) << i;
+    }
+    EXPECT_EQ(values[count], "before");
+  }
+}
+
 TEST(StringMap, TakesUpTo64KiBAndEmptyOnes) {
   auto map = *StringMap::create();
   const std::string longest(StringMap::most_string_bytes, 'l');

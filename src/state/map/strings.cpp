@@ -1,4 +1,6 @@
 // The map of strings (strings_in_tables.hpp).
+#include <array>
+
 #include "state/strings_in_tables.hpp"
 
 namespace smelt {
@@ -46,6 +48,25 @@ std::optional<std::string> StringMap::get(std::string_view key) const {
   std::optional<std::string> value(std::in_place);
   if (!get(key, &*value)) value.reset();
   return value;
+}
+
+void StringMap::get_many(std::span<const std::string_view> keys, std::span<std::optional<std::string>> values) const {
+  constexpr std::size_t batch = 64;
+  std::array<Word, batch> hashes;
+  for (; !keys.empty(); keys = keys.subspan(std::min(batch, keys.size()))) {
+    const auto now = keys.first(std::min(batch, keys.size()));
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      hashes[i] = hash_text(now[i]);
+      table_->prefetch(text::TextShape{table_.get(), now[i], hashes[i]}, hashes[i]);
+    }
+    for (std::size_t i = 0; i < now.size(); ++i) text::fetch(*table_, now[i], hashes[i]);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      auto& value = values[i];
+      if (!value) value.emplace();
+      if (!text::get(*table_, now[i], hashes[i], &*value)) value.reset();
+    }
+    values = values.subspan(now.size());
+  }
 }
 
 template <class Choose>

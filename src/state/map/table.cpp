@@ -263,8 +263,9 @@ Word Table::store_text(const char* key, std::size_t key_bytes, const char* value
   const Word offset = take_block(size_class);
   if (offset == 0) return 0;
   SMELT_MAP_POINT(23);
-  // Release: a process that still reads the former contents then finds that its chain has changed.
   auto* const to = reinterpret_cast<AtomicWord*>(base_ + offset);
+  fetch_lines<true>(to, words);
+  // Release: a process that still reads the former contents then finds that its chain has changed.
   to->store(Word{key_bytes} << 32 | value_bytes, ordering::map_store_cell);
   store_bytes(to + 1, key, key_bytes);
   store_bytes(to + 1 + words_of(key_bytes), value, value_bytes);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <random>
 #include <thread>
@@ -198,6 +199,51 @@ TEST(MapGroup, ARankThatLeavesEarlyBreaksCallsThatNeedIt) {
     EXPECT_EQ(second->status(), Status::broken);
     EXPECT_EQ(second->finish(), Status::broken);
   }
+}
+
+/// Sets of ranks have several words.
+TEST(MapGroup, AllHoldersOfCopiesDropThemAmongManyRanks) {
+  constexpr std::uint64_t key = 7, rounds = 10;
+  constexpr int holders[] = {2, 63, 64, 66};
+  constexpr std::uint64_t all = std::size(holders);
+  auto group = Numbers::create(communicator(67), {.algorithm = "part_caching", .servers = 1});
+  ASSERT_TRUE(group) << group.error().message;
+  ASSERT_THAT(group->servers(), testing::ElementsAre(0));
+  std::atomic<std::uint64_t> written{0}, seen{0}, ended{0};
+  const auto serve_until = [](auto& mine, auto&& is_so) {
+    while (!is_so() && mine.progress() == Status::ok) std::this_thread::yield();
+    EXPECT_EQ(mine.status(), Status::ok) << mine.failure();
+  };
+  /// Nobody leaves while others call.
+  const auto end = [&] {
+    for (++ended; ended < all + 2;) std::this_thread::yield();
+  };
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] {
+    auto server = group->attach(0);
+    serve_until(*server, [&] { return seen == rounds * all; });
+    end();
+  });
+  for (const int rank : holders) {
+    threads.emplace_back([&, rank] {
+      auto mine = group->attach(rank);
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        serve_until(*mine, [&] { return written >= round; });
+        EXPECT_EQ(mine->get(key), round) << "rank " << rank;
+        EXPECT_EQ(mine->get(key), round) << "rank " << rank << ", its copy";
+        ++seen;
+      }
+      end();
+    });
+  }
+  auto writer = group->attach(1);
+  for (std::uint64_t round = 1; round <= rounds; ++round) {
+    EXPECT_EQ(writer->put(key, round).status, Status::ok) << writer->failure();
+    written = round;
+    serve_until(*writer, [&] { return seen >= round * all; });
+  }
+  end();
+  for (auto& thread : threads) thread.join();
 }
 
 TEST(MapGroup, ChoosesByTheModel) {
