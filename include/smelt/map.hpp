@@ -172,7 +172,11 @@ class Map {
       std::array<std::byte, sizeof(Value)> former;
       bool overwritten = false;
       const bool found = table_->find(shape, words.data(), hash(words), [&](const map_detail::AtomicWord* from) {
-        if (!overwritten) map_detail::copy_alike(former.data(), value, sizeof(Value));
+        if (!overwritten) {
+          map_detail::Table::fetch_lines<false>(
+              from, shape.geometry.value_words);  // the former contents are copied meanwhile
+          map_detail::copy_alike(former.data(), value, sizeof(Value));
+        }
         overwritten = true;
         map_detail::load_bytes(value, from, sizeof(Value));
       });

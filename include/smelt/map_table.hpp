@@ -387,9 +387,10 @@ class Table {
     fetch_lines<true>(bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)), cell_words(shape));
   }
 
-  /// Asks for the lines of so many words, so that their misses overlap; for writing or for reading.
+  /// Asks for the lines of so many words, so that their misses overlap; for writing or for reading. Always inline: GCC
+  /// drops calls of functions that do nothing else.
   template <bool for_writing>
-  static void fetch_lines(const AtomicWord* from, std::size_t words) noexcept {
+  [[gnu::always_inline]] static void fetch_lines(const AtomicWord* from, std::size_t words) noexcept {
     const auto* const begin = reinterpret_cast<const char*>(from);
     const std::size_t bytes = words * sizeof(Word);
     for (std::size_t at = 0; at < bytes && at < most_fetched_bytes; at += 64) {

@@ -332,7 +332,9 @@ TEST(Array, NoElementsAreLeftBehind) {
     for (const auto* copy : {array->data(), array->local().data()}) {
       for (std::size_t page = 0; page < pages; ++page) page_begins.push_back(copy + page * page_words);
     }
-    if (i == 0) ASSERT_EQ(marks_at(page_begins, mark), page_begins.size());
+    if (i == 0) {
+      ASSERT_EQ(marks_at(page_begins, mark), page_begins.size());
+    }
   }
   EXPECT_EQ(marks_at(page_begins, mark), 0u);
 }

@@ -9,6 +9,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "shims/memory/left.hpp"
+#include "shims/memory/spare.hpp"
+
 namespace smelt::shims::memory {
 namespace {
 
@@ -167,6 +170,25 @@ void for_each_group(const Hierarchy& hierarchy, const Function& look) noexcept {
   }
 }
 
+/// Looks into the files.
+std::size_t look_at_limits(std::size_t enough) noexcept {
+  std::size_t least = SIZE_MAX;
+  const auto take = [&](const char* directory, std::size_t limit, const char* used_file, const char* prefix) {
+    if (limit == SIZE_MAX) return;
+    std::size_t used = bytes_in(directory, used_file, 0);
+    if (used > limit || limit - used < enough) used -= std::min(used, file_cache(directory, prefix));
+    least = std::min(least, limit > used ? limit - used : 0);
+  };
+  for_each_group(v2_hierarchy(), [&take](const char* directory) {
+    const std::size_t most = bytes_in(directory, "memory.max", SIZE_MAX);
+    take(directory, std::min(most, bytes_in(directory, "memory.high", SIZE_MAX)), "memory.current", "\n");
+  });
+  for_each_group(v1_memory_hierarchy(), [&take](const char* directory) {
+    take(directory, bytes_in(directory, "memory.limit_in_bytes", SIZE_MAX), "memory.usage_in_bytes", "\ntotal_");
+  });
+  return least;
+}
+
 }  // namespace
 
 std::size_t read_file(const char* name, char* text, std::size_t size) noexcept {
@@ -185,21 +207,12 @@ const System& system() noexcept {
 }
 
 std::size_t memory_left(std::size_t enough) noexcept {
-  std::size_t least = SIZE_MAX;
-  const auto take = [&](const char* directory, std::size_t limit, const char* used_file, const char* prefix) {
-    if (limit == SIZE_MAX) return;
-    std::size_t used = bytes_in(directory, used_file, 0);
-    if (used > limit || limit - used < enough) used -= std::min(used, file_cache(directory, prefix));
-    least = std::min(least, limit > used ? limit - used : 0);
-  };
-  for_each_group(v2_hierarchy(), [&take](const char* directory) {
-    const std::size_t most = bytes_in(directory, "memory.max", SIZE_MAX);
-    take(directory, std::min(most, bytes_in(directory, "memory.high", SIZE_MAX)), "memory.current", "\n");
-  });
-  for_each_group(v1_memory_hierarchy(), [&take](const char* directory) {
-    take(directory, bytes_in(directory, "memory.limit_in_bytes", SIZE_MAX), "memory.usage_in_bytes", "\ntotal_");
-  });
-  return least;
+  static constinit LeftLater known;
+  const std::int64_t now = time_of(CLOCK_MONOTONIC);
+  if (const std::size_t left = known.at_least(now); left >= enough) return left;
+  const std::size_t left = look_at_limits(enough);
+  known.note(left, now);
+  return left;
 }
 
 std::int64_t granted_millipus() noexcept {

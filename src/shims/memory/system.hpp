@@ -23,8 +23,9 @@ struct System {
 const System& system() noexcept;
 
 /// Bytes that the process's cgroups still grant (memory.max and memory.high of v2, memory.limit_in_bytes of v1),
-/// SIZE_MAX without a limit. Below `enough` it is exact; above, what the kernel keeps of files counts as used. Cost:
-/// three small files per directory, a larger one where less than `enough` is left.
+/// 1 PiB or more without a limit. Below `enough` it is exact; above, what the kernel keeps of files counts as used, and
+/// it may be a lower bound by what the last look found, up to 0.1 s ago. Cost: that of a clock; of a look, three small
+/// files per directory, and a larger one where less than `enough` is left.
 std::size_t memory_left(std::size_t enough) noexcept;
 
 /// Thousandths of a PU that the process's cgroups grant it (cpu.max, v2) as they were when first asked, INT64_MAX

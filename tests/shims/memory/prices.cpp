@@ -1,7 +1,12 @@
-// When the memory library thinks huge pages dear, and how many blocks it collapses.
+// When the memory library thinks huge pages dear, how many blocks it collapses, and how long it trusts a look at
+// limits.
 #include "shims/memory/prices.hpp"
 
 #include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "shims/memory/left.hpp"
 
 namespace smelt::shims::memory {
 namespace {
@@ -110,6 +115,33 @@ TEST(CollapseBudget, OneThatWasInterruptedCountsTenTimesAtMost) {
   EXPECT_EQ(budget.charged_ns(), s);
   budget.add(3600 * s);
   EXPECT_EQ(budget.charged_ns(), 36001 * s);
+}
+
+constexpr std::size_t gib = std::size_t{1} << 30;
+
+TEST(LeftLater, NothingIsKnownBeforeTheFirstLook) {
+  const LeftLater left;
+  EXPECT_EQ(left.at_least(0), 0u);
+  EXPECT_EQ(left.at_least(20'000 * s), 0u);
+}
+
+TEST(LeftLater, WhatAllCouldHaveUsedSinceIsGone) {
+  LeftLater left;
+  left.note(2 * gib, 20'000 * s);
+  EXPECT_EQ(left.at_least(20'000 * s), 2 * gib);
+  EXPECT_EQ(left.at_least(20'000 * s + 4 * ms), 2 * gib - 1'024'000'000);
+  EXPECT_EQ(left.at_least(20'000 * s + 9 * ms), 0u);
+  left.note(gib, 20'000 * s + 10 * ms);
+  EXPECT_EQ(left.at_least(20'000 * s + 10 * ms), gib);
+}
+
+TEST(LeftLater, NoLimitHoldsForATenthOfASecond) {
+  for (const std::int64_t now : {std::int64_t{0}, 10 * 365 * 24 * 3600 * s}) {
+    LeftLater left;
+    left.note(SIZE_MAX, now);
+    EXPECT_GT(left.at_least(now + 100 * ms), 1000 * gib);
+    EXPECT_EQ(left.at_least(now + 100 * ms + 1), 0u);
+  }
 }
 
 }  // namespace
