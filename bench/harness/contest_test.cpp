@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -154,12 +155,17 @@ TEST(Contest, TurnsAreInterleaved) {
   for (std::size_t t = 0; t + 1 < turns.size(); t += 2) EXPECT_NE(turns[t], turns[t + 1]) << "round " << t / 2;
 }
 
+/// A contestant whose samples are others in each start: those of the first, of the second and of all later ones.
+Contestant by_start(const std::string& name, const PidFile& log, const std::array<std::string, 3>& samples) {
+  return script(name, "echo x >> " + log.path() + "; case $(grep -c x " + log.path() + ") in 1) s='" + samples[0] +
+                          "';; 2) s='" + samples[1] + "';; *) s='" + samples[2] +
+                          "';; esac; echo ready; "
+                          "while read w n; do [ $w = quit ] && exit; echo series time $s; echo done; done");
+}
+
 TEST(Contest, OfSeveralStartsTheMedianOneCounts) {
   const PidFile log;
-  const Contestant varying =
-      script("a", "echo x >> " + log.path() + "; case $(grep -c x " + log.path() +
-                      ") in 1) s=5;; 2) s=7;; *) s='9 9 9 9 9 9 9';; esac; echo ready; "
-                      "while read w n; do [ $w = quit ] && exit; echo series time $s; echo done; done");
+  const Contestant varying = by_start("a", log, {"5", "7", "9 9 9 9 9 9 9"});
   ContestOptions options = quick();
   options.starts = 3;
   const auto outcome = contest({varying, steady("b", "5")}, options);
@@ -202,14 +208,10 @@ TEST(Contest, SamplesOfNothingAreNotATime) {
 
 TEST(Contest, NoRatioIsBuiltOnAStartThatTimedNothing) {
   const PidFile log;
-  const Contestant own =
-      script("own", "echo x >> " + log.path() + "; case $(grep -c x " + log.path() +
-                        ") in 1) s=4;; 2) s=0;; *) s=8;; esac; echo ready; "
-                        "while read w n; do [ $w = quit ] && exit; echo series time $s; echo done; done");
   ContestOptions options = quick();
   options.starts = 3;
   options.reference = "own";
-  const auto outcome = contest({own, steady("rival", "16")}, options);
+  const auto outcome = contest({by_start("own", log, {"4", "0", "8"}), steady("rival", "16")}, options);
   ASSERT_EQ(outcome.results.size(), 2u);
   EXPECT_THAT(outcome.results[0].starts_ns, ElementsAre(4.0, std::nullopt, 8.0));
   EXPECT_DOUBLE_EQ(outcome.results[0].median_ns.value_or(0), 6);

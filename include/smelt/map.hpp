@@ -172,9 +172,8 @@ class Map {
       std::array<std::byte, sizeof(Value)> former;
       bool overwritten = false;
       const bool found = table_->find(shape, words.data(), hash(words), [&](const map_detail::AtomicWord* from) {
-        if (!overwritten) {
-          map_detail::Table::fetch_lines<false>(
-              from, shape.geometry.value_words);  // the former contents are copied meanwhile
+        if (!overwritten) {  // the value arrives while the former contents are saved
+          map_detail::Table::fetch_lines<false>(from, shape.geometry.value_words);
           map_detail::copy_alike(former.data(), value, sizeof(Value));
         }
         overwritten = true;
