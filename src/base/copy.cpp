@@ -14,11 +14,11 @@ namespace {
 using Vector = unsigned char __attribute__((vector_size(32)));
 
 #if defined(__x86_64__)
-/// Ticks of copies of 1 KiB by the string instruction itself; the minimum of several tries.
-std::uint64_t string_ticks(std::byte* to, const std::byte* from) noexcept {
-  constexpr int tries = 4, copies = 4;
-  std::uint64_t least = UINT64_MAX;
-  for (int n = 0; n < tries; ++n) {
+/// Ticks of copies of 1 KiB by the string instruction itself.
+CopyTimes string_ticks(std::byte* to, const std::byte* from) noexcept {
+  constexpr int copies = 4;
+  CopyTimes times;
+  for (auto& time : times) {
     const auto start = ticks();
     for (int i = 0; i < copies; ++i) {
       void* target = to;
@@ -26,22 +26,26 @@ std::uint64_t string_ticks(std::byte* to, const std::byte* from) noexcept {
       std::size_t bytes = 1024;
       asm volatile("rep movsb" : "+D"(target), "+S"(source), "+c"(bytes) : : "memory");
     }
-    least = std::min(least, ticks() - start);
+    time = ticks() - start;
   }
-  return least;
+  return times;
 }
 #endif
 
 }  // namespace
 
+Strings judge(const CopyTimes& suspect, const CopyTimes& usual) noexcept {
+  // Slow copies take more than ten times as long. Only an interrupt in every try could hide that.
+  constexpr std::uint64_t much = 4;
+  return *std::ranges::min_element(suspect) > much * *std::ranges::min_element(usual) ? Strings::slow : Strings::fast;
+}
+
 Strings find_out() noexcept {
   Strings found = Strings::fast;
 #if defined(__x86_64__)
-  // Slow copies take more than ten times as long. Only an interrupt in every try could hide that.
-  constexpr std::uint64_t much = 4;
   std::byte memory[copy_page_bytes + 2048] = {};
   std::byte* const next_page = memory + copy_page_bytes;
-  if (string_ticks(next_page + 16, memory) > much * string_ticks(next_page + 64, memory)) found = Strings::slow;
+  found = judge(string_ticks(next_page + 16, memory), string_ticks(next_page + 64, memory));
 #endif
   strings.store(found, std::memory_order_relaxed);
   return found;

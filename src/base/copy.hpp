@@ -10,6 +10,7 @@
 // written are prefetched as well, as stores wait for their lines like loads.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,12 @@ enum class Strings : unsigned char { unknown, fast, slow };
 
 /// Relaxed: any thread that finds it unknown runs the test, and all get the same result. Tests set it.
 inline std::atomic<Strings> strings{Strings::unknown};
+
+/// Ticks of several copies by the string instruction.
+using CopyTimes = std::array<std::uint64_t, 4>;
+
+/// What times at a distance that may be slow, and at another, say of the CPU. Interrupts make some of them longer.
+Strings judge(const CopyTimes& suspect, const CopyTimes& usual) noexcept;
 
 /// Takes some 10 us.
 Strings find_out() noexcept;
@@ -54,6 +61,22 @@ inline bool asks_early() noexcept {
 /// Prefetches the lines of source and target at that distance.
 void copy_early(std::byte* to, const std::byte* from, std::size_t bytes, std::size_t ahead) noexcept;
 
+enum class Way : unsigned char { library, backwards, early };
+
+/// How copy_bytes() copies. `is_slow()`: as is_slow_distance(); called only where the C library may use the string
+/// instruction.
+template <class IsSlow>
+constexpr Way way_to_copy(std::size_t bytes, IsSlow&& is_slow, bool early) noexcept {
+  if (bytes < least_early_bytes || bytes >= longest_bytes) return Way::library;
+  if (bytes > shortest_bytes && is_slow()) return Way::backwards;
+  return early ? Way::early : Way::library;
+}
+
+/// Whether fetch_bytes() prefetches further ahead than copy_bytes().
+constexpr bool fetches_early(std::size_t bytes, bool early) noexcept {
+  return early && bytes >= least_fetched_bytes && bytes <= most_fetched_bytes;
+}
+
 }  // namespace copy_detail
 
 constexpr std::uintptr_t copy_page_bytes = 4096;
@@ -75,22 +98,26 @@ inline std::byte* in_step_with(const void* other, std::byte* scratch) noexcept {
 inline void copy_bytes(void* to, const void* from, std::size_t bytes) noexcept {
   if (bytes == 8) {
     std::memcpy(to, from, 8);
-  } else if (bytes < copy_detail::least_early_bytes || bytes >= copy_detail::longest_bytes) {
-    if (bytes > 0) std::memcpy(to, from, bytes);
-  } else if (bytes > copy_detail::shortest_bytes && is_slow_distance(to, from)) {
-    copy_detail::copy_backwards(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
-  } else if (copy_detail::asks_early()) {
-    copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
-                            copy_detail::ahead_bytes);
-  } else {
-    std::memcpy(to, from, bytes);
+    return;
+  }
+  const auto is_slow = [&] { return is_slow_distance(to, from); };
+  switch (copy_detail::way_to_copy(bytes, is_slow, copy_detail::asks_early())) {
+    case copy_detail::Way::library:
+      if (bytes > 0) std::memcpy(to, from, bytes);
+      break;
+    case copy_detail::Way::backwards:
+      copy_detail::copy_backwards(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+      break;
+    case copy_detail::Way::early:
+      copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
+                              copy_detail::ahead_bytes);
+      break;
   }
 }
 
 /// copy_bytes from memory that another core has written last.
 inline void fetch_bytes(void* to, const void* from, std::size_t bytes) noexcept {
-  if (bytes >= copy_detail::least_fetched_bytes && bytes <= copy_detail::most_fetched_bytes &&
-      copy_detail::asks_early()) {
+  if (copy_detail::fetches_early(bytes, copy_detail::asks_early())) {
     copy_detail::copy_early(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes,
                             copy_detail::ahead_fetched_bytes);
   } else {

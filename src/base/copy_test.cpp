@@ -101,6 +101,53 @@ TEST(Copy, TestsTheCpuOnce) {
   EXPECT_EQ(copy_detail::strings_are_slow(), found == Strings::slow);
 }
 
+TEST(Copy, OneTryWithoutAnInterruptTellsWhatTheCpuIsLike) {
+  using copy_detail::judge;
+  EXPECT_EQ(judge({500, 500, 500, 500}, {100, 100, 100, 100}), Strings::slow);
+  EXPECT_EQ(judge({400, 500, 500, 500}, {100, 100, 100, 100}), Strings::fast) << "not by much";
+  EXPECT_EQ(judge({9000, 9000, 110, 9000}, {100, 100, 100, 100}), Strings::fast) << "suspects were interrupted";
+  EXPECT_EQ(judge({500, 500, 500, 500}, {9000, 9000, 9000, 100}), Strings::slow) << "the others were interrupted";
+  EXPECT_EQ(judge({0, 0, 0, 0}, {0, 0, 0, 0}), Strings::fast) << "a counter with long steps";
+}
+
+TEST(Copy, TheWayFollowsFromLengthDistanceAndMakeOfCpu) {
+  using copy_detail::Way;
+  const auto way = [](std::size_t bytes, bool slow, bool early) {
+    return copy_detail::way_to_copy(
+        bytes, [&] { return slow; }, early);
+  };
+  for (const bool early : {false, true}) {
+    const Way usual = early ? Way::early : Way::library;
+    for (const std::size_t bytes : {std::size_t{0}, std::size_t{1}, shortest - 1, longest, longest + 1}) {
+      EXPECT_EQ(way(bytes, true, early), Way::library) << bytes;
+    }
+    EXPECT_EQ(way(shortest, true, early), usual) << "no string instruction yet";
+    for (const std::size_t bytes : {shortest + 1, std::size_t{100'007}, longest - 1}) {
+      EXPECT_EQ(way(bytes, true, early), Way::backwards) << bytes;
+      EXPECT_EQ(way(bytes, false, early), usual) << bytes;
+    }
+  }
+}
+
+TEST(Copy, ShortCopiesDoNotAskWhatTheCpuIsLike) {
+  const auto asked = []() -> bool {
+    ADD_FAILURE() << "asked";
+    return true;
+  };
+  for (const std::size_t bytes : {std::size_t{0}, shortest, longest}) copy_detail::way_to_copy(bytes, asked, true);
+}
+
+TEST(Copy, FetchesAheadWhatMayBeInAnL2Cache) {
+  constexpr auto least = copy_detail::least_fetched_bytes, most = copy_detail::most_fetched_bytes;
+  for (const std::size_t bytes : {least, least + 1, most - 1, most}) {
+    EXPECT_TRUE(copy_detail::fetches_early(bytes, true)) << bytes;
+    EXPECT_FALSE(copy_detail::fetches_early(bytes, false)) << bytes;
+  }
+  for (const std::size_t bytes : {std::size_t{1}, least - 1, most + 1}) {
+    EXPECT_FALSE(copy_detail::fetches_early(bytes, true)) << bytes;
+  }
+}
+
 TEST(Copy, ScratchInStepWithAPlaceIsLessThanAPageAway) {
   const PretendedCpu pretend(Strings::slow);
   alignas(4096) static std::byte pages[4 * page_bytes];
