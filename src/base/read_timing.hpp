@@ -26,6 +26,12 @@ inline std::uint64_t read_lines(const void* data, std::size_t bytes) noexcept {
 /// Keeps the compiler from removing or moving the computation of `value`.
 inline void use(std::uint64_t value) noexcept { asm volatile("" : : "r"(value) : "memory"); }
 
+/// When data had arrived whose reading began at `start` and ended at `first`, and whose second reading, from the
+/// reader's cache, ended at `second`.
+constexpr std::uint64_t tick_of_arrival(std::uint64_t start, std::uint64_t first, std::uint64_t second) noexcept {
+  return std::max(start, first - std::min(second - first, first));
+}
+
 /// The tick at which read() ends, minus the duration of a second read(), when all data is in the reader's cache. Not
 /// earlier than the call.
 template <class Read>
@@ -34,8 +40,7 @@ std::uint64_t ticks_when_read(Read&& read) noexcept {
   use(read());
   const std::uint64_t first = ticks();
   use(read());
-  const std::uint64_t again = ticks() - first;
-  return std::max(start, first - std::min(again, first));
+  return tick_of_arrival(start, first, ticks());
 }
 
 }  // namespace smelt

@@ -25,5 +25,12 @@ TEST(Reading, IsOverNotBeforeItBegan) {
   EXPECT_EQ(readings, 2);
 }
 
+TEST(Reading, LastsForWhatTheSecondOneDoesNot) {
+  EXPECT_EQ(tick_of_arrival(1000, 1500, 1600), 1400u);
+  EXPECT_EQ(tick_of_arrival(1000, 1500, 1500), 1500u);
+  EXPECT_EQ(tick_of_arrival(1000, 1500, 2100), 1000u) << "the second one was interrupted";
+  EXPECT_EQ(tick_of_arrival(10, 20, 100), 10u) << "for longer than the counter runs";
+}
+
 }  // namespace
 }  // namespace smelt
