@@ -42,6 +42,7 @@ int lives() {
 /// What the processes tell the test, over all lives. Zeroed.
 struct Board {
   std::atomic<int> point, occurrence, passed;  ///< all are killed when one passes `point` for the `occurrence`-th time
+  std::atomic<int> life;                       ///< whose processes are all there
   std::atomic<std::uint64_t> started[ranks], acknowledged[ranks];
   std::atomic<std::uint64_t> hashes[most_entries];  ///< of all entries up to an index; 0: nobody has delivered it
 };
@@ -171,16 +172,19 @@ class KeptLog : public testing::Test {
 
   /// A life: true if all ranks were killed, false if all have come to their end. Kills them after `kill_after_us`.
   bool live(std::uint64_t appends, long kill_after_us) {
+    const int life = board->life.load() + 1;
     std::vector<pid_t> pids;
     for (int rank = 0; rank < ranks; ++rank) {
       const pid_t pid = fork();
       if (pid == 0) {
-        setpgid(0, pids.empty() ? 0 : pids[0]);
+        // One that begins earlier may kill the group before the others are in it.
+        while (board->life.load() != life) std::this_thread::sleep_for(20us);
         _exit(run_rank(name_, rank, appends));
       }
       setpgid(pid, pids.empty() ? pid : pids[0]);
       pids.push_back(pid);
     }
+    board->life.store(life);
     if (kill_after_us >= 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(kill_after_us));
       kill(-pids[0], SIGKILL);
