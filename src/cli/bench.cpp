@@ -405,6 +405,11 @@ std::string places(std::vector<int> pus) {
   return text;
 }
 
+/// The rows, or that there are none: no contestant was there, or all of them failed.
+void print_rows(const Table& table, std::size_t rows) {
+  print(rows > 0 ? table.text() : "  " + styled(Style::faint, "no contestant was measured") + "\n");
+}
+
 std::string late_text(const BenchFlags& arguments) {
   if (arguments.late_rank < 0) return "";
   return fmt::format(", rank {} {} late", arguments.late_rank, format_time(arguments.late_ns));
@@ -436,8 +441,8 @@ void print_report(const Report& report, const Session& session, const BenchFlags
   if (model) names.push_back("predicted");
   if (stream) names.push_back("Mmsg/s");
   table.header(names);
+  std::erase_if(results, [&](const auto& each) { return each.name == bench::floor_name && !arguments.floor; });
   for (const auto& result : results) {
-    if (result.name == bench::floor_name && !arguments.floor) continue;
     const bool mine = result.name == own;
     const auto style = verdict_style(result);
     std::vector<Table::Cell> cells = {{result.name, mine ? Style::strong : Style::plain},
@@ -453,7 +458,7 @@ void print_report(const Report& report, const Session& session, const BenchFlags
     if (stream) cells.emplace_back(result.throughput_mmsg_s ? fmt::format("{:.1f}", *result.throughput_mmsg_s) : "");
     table.row(std::move(cells));
   }
-  print(table.text());
+  print_rows(table, results.size());
   const auto steadiness = steadiness_text(report.outcome);
   if (!steadiness.empty()) print("\n" + styled(Style::faint, steadiness) + "\n");
 }
@@ -498,7 +503,7 @@ void print_summary(const std::vector<Report>& reports, const Session& session) {
     }
     table.row(std::move(cells));
   }
-  print(table.text());
+  print_rows(table, names.size());
 }
 
 std::vector<std::string> wanted_benchmarks(const std::string& name) {

@@ -387,17 +387,23 @@ TEST(Documents, BenchReportsConfidence) {
   EXPECT_EQ(smelt({"bench", "barrier", "--starts", "5", "--most-starts", "4"}).exit_code, 2);
 }
 
-/// A peer, installed beside a copy of the command, whose samples have nothing left.
-std::string command_with_an_idle_peer() {
-  const std::string prefix = scratch() + "/idle-peer", peer = prefix + "/libexec/smelt/peers/pthread";
+/// A copy of the command, whose only peer is this script.
+std::string command_with_a_peer(const std::string& name, const std::string& script) {
+  const std::string prefix = scratch() + "/" + name, peer = prefix + "/libexec/smelt/peers/pthread";
   std::filesystem::create_directories(prefix + "/libexec/smelt/peers");
   std::filesystem::create_directories(prefix + "/bin");
   std::filesystem::copy_file(SMELT_COMMAND, prefix + "/bin/smelt", std::filesystem::copy_options::overwrite_existing);
-  std::ofstream(peer)
-      << "#!/bin/sh\necho info method loop; echo ready\n"
-         "while read word number; do [ $word = quit ] && exit; echo series time 0 0 7; echo done; done\n";
+  std::ofstream(peer) << "#!/bin/sh\n" << script;
   std::filesystem::permissions(peer, std::filesystem::perms::owner_all);
   return prefix + "/bin/smelt";
+}
+
+/// Its peer's samples have nothing left.
+std::string command_with_an_idle_peer() {
+  return command_with_a_peer(
+      "idle-peer",
+      "echo info method loop; echo ready\n"
+      "while read word number; do [ $word = quit ] && exit; echo series time 0 0 7; echo done; done\n");
 }
 
 TEST(Documents, BenchDoesNotCallNothingATime) {
@@ -415,6 +421,18 @@ TEST(Documents, BenchDoesNotCallNothingATime) {
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_THAT(shown.out, testing::ContainsRegex("pthread +not timed +- +- +- +-"));
   EXPECT_THAT(shown.out, testing::Not(HasSubstr("0.0 ns")));
+}
+
+TEST(Documents, BenchSaysThatNothingWasMeasured) {
+  if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
+  const std::string command = command_with_a_peer("failing-peer", "exit 3\n");
+  for (const std::string only : {"pthread", "mpich"}) {
+    const Call call = shell(command + " bench barrier --threads 2 --starts 1 --time 100ms --only " + only);
+    EXPECT_EQ(call.exit_code, 0);
+    EXPECT_THAT(call.out, testing::EndsWith("\n\n  no contestant was measured\n"));
+    EXPECT_THAT(call.out, testing::Not(HasSubstr("samples"))) << "a header without rows";
+    EXPECT_THAT(call.err, HasSubstr(only == "pthread" ? "pthread: left out: exited with status 3" : "not installed"));
+  }
 }
 
 TEST(Documents, ShowLooksAtTheFloorAndAdvisesToTuneAgain) {
