@@ -28,8 +28,10 @@ TEST(Clock, RateIsPlausible) {
 TEST(Clock, AStepShowsInIntervalsThatAreMultiplesOfIt) {
   const auto step_of = [](std::vector<std::uint64_t> intervals) { return step_of_intervals(intervals); };
   EXPECT_NEAR(step_of({26, 52, 51, 26, 1, 25, 52, 77, 4000}), 25.8, 0.3);
-  EXPECT_EQ(step_of({24, 24, 26, 24, 24}), 1.0);      // a clock that takes that long to read
-  EXPECT_EQ(step_of({20, 26, 31, 37, 44, 55}), 1.0);  // no multiples
+  EXPECT_EQ(step_of({24, 24, 26, 24, 24}), 1.0);                    // a clock that takes that long to read
+  EXPECT_EQ(step_of({20, 26, 31, 37, 44, 55}), 1.0);                // no multiples
+  EXPECT_DOUBLE_EQ(step_of({100, 100, 200, 215, 200}), 815.0 / 8);  // within the tolerance
+  EXPECT_EQ(step_of({100, 100, 200, 216, 200}), 1.0);               // not
   EXPECT_EQ(step_of({0, 1, 0}), 1.0);
   EXPECT_EQ(step_of({}), 1.0);
   EXPECT_GE(clock_step(), 1.0);

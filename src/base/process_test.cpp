@@ -175,6 +175,30 @@ TEST(Process, IsOfUnknownLifeWhereProcIsNotMounted) {
   EXPECT_EQ(result, 0);
 }
 
+// The same for a process that may not be signalled. It belongs to another user where this one may choose that.
+TEST(Process, IsOfUnknownLifeWhereNeitherProcNorSignalsReachIt) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    const int changed = setuid(54321);
+    if (write(ends[1], &changed, sizeof changed) < 0) _exit(1);
+    for (;;) pause();
+  }
+  int changed = 0;
+  ASSERT_EQ(read(ends[0], &changed, sizeof changed), static_cast<ssize_t>(sizeof changed));
+  const int result = in_child([&] {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0 || mount("none", "/proc", "tmpfs", 0, nullptr) != 0) return skipped;
+    return liveness_of({other, 1}) == Liveness::unknown ? 0 : failed;
+  });
+  kill(other, SIGKILL);
+  waitpid(other, nullptr, 0);
+  close(ends[0]);
+  close(ends[1]);
+  if (result == skipped) GTEST_SKIP() << "no namespace to hide /proc in";
+  EXPECT_EQ(result, 0);
+}
+
 TEST(Process, IsPackedAndUnpacked) {
   for (const ProcessId each : {ProcessId{1, 1}, ProcessId{(1 << 22) - 1, 0}, ProcessId{12345, (1ull << 40) - 1}}) {
     EXPECT_EQ(ProcessId::unpacked(each.packed()), each);
