@@ -168,19 +168,8 @@ class Map {
   bool get(const Key& key, Value* value) const noexcept {
     const KeyWords words = words_of_key(key);
     if constexpr (is_long) {
-      // Copied at once to its place. If the key is erased meanwhile, `*value` gets its former contents again.
       std::array<std::byte, sizeof(Value)> former;
-      bool overwritten = false;
-      const bool found = table_->find(shape, words.data(), hash(words), [&](const map_detail::AtomicWord* from) {
-        if (!overwritten) {  // the value arrives while the former contents are saved
-          map_detail::Table::fetch_lines<false>(from, shape.geometry.value_words);
-          map_detail::copy_alike(former.data(), value, sizeof(Value));
-        }
-        overwritten = true;
-        map_detail::load_bytes(value, from, sizeof(Value));
-      });
-      if (!found && overwritten) std::memcpy(static_cast<void*>(value), former.data(), sizeof(Value));
-      return found;
+      return find_long(words, hash(words), value, former.data());
     } else {
       ValueWords found;
       if (!table_->get(shape, words.data(), hash(words), found.data())) return false;
@@ -369,14 +358,19 @@ class Map {
   }
   static Word hash(const KeyWords& words) noexcept { return map_detail::hash_words(words.data(), words.size()); }
 
+  /// Copies a long value at once to its place. If there is no such key, that stays as it is, or, without room for its
+  /// former contents, has any contents.
+  bool find_long(const KeyWords& key, Word hashed, Value* value, void* former) const noexcept {
+    return table_->find(shape, key.data(), hashed,
+                        [&](const map_detail::AtomicWord* from, const map_detail::Unchanged& unchanged) {
+                          return map_detail::load_if_unchanged(value, from, sizeof(Value), unchanged, former);
+                        });
+  }
+
   void get_hashed(const KeyWords& key, Word hashed, std::optional<Value>& value) const noexcept {
     if constexpr (is_long && std::is_nothrow_default_constructible_v<Value>) {
       if (!value) value.emplace();
-      if (!table_->find(shape, key.data(), hashed, [&](const map_detail::AtomicWord* from) {
-            map_detail::load_bytes(std::addressof(*value), from, sizeof(Value));
-          })) {
-        value.reset();
-      }
+      if (!find_long(key, hashed, std::addressof(*value), nullptr)) value.reset();
     } else {
       ValueWords words;
       if (!table_->get(shape, key.data(), hashed, words.data())) return value.reset();

@@ -100,6 +100,19 @@ struct Bucket {
   }
 };
 
+/// Tells whether a chain is still what it was (rule 4): then what a reader has copied out of it is consistent.
+class Unchanged {
+ public:
+  Unchanged(const Bucket& home, Word word) noexcept : now_(&home.word), before_(word) {}
+  bool operator()() const noexcept {
+    return ((now_->load(std::memory_order_relaxed) ^ before_) & ~(owner_mask | valid_mask)) == 0;
+  }
+
+ private:
+  const AtomicWord* now_;
+  Word before_;  ///< read before anything else of the chain
+};
+
 // ---- words that others may access meanwhile --------------------------------------------------
 
 inline constexpr std::size_t line_words = 8;
@@ -179,6 +192,13 @@ inline void load_bytes(void* to, const AtomicWord* from, std::size_t bytes) noex
   const Word word = from->load(ordering::map_load_cell);
   std::memcpy(target, &word, bytes);
 }
+
+/// Copies a long value of the table, if it is unchanged afterwards; otherwise returns false, and `to` is as before.
+/// Up to 1024 bytes are in registers until then, on CPUs that have enough of them. Otherwise the former contents of
+/// `to` are saved in `former`, which has as much room; without it (null), `to` has any contents after false. `bytes`:
+/// at least many_lines lines.
+bool load_if_unchanged(void* to, const AtomicWord* from, std::size_t bytes, const Unchanged& unchanged,
+                       void* former) noexcept;
 
 /// Copies text into words; pads the last one with zeros. Pairs with load_bytes().
 inline void store_bytes(AtomicWord* to, const void* from, std::size_t bytes) noexcept {
@@ -369,8 +389,9 @@ class Table {
     for (std::size_t i = 1; i < fetched; ++i) __builtin_prefetch(reinterpret_cast<const char*>(bucket) + 64 * i);
   }
 
-  /// Calls `copy(words)` with the words of a key's value. They may change meanwhile, and then it is called again, or
-  /// the key is gone: what it has copied last counts if find() returns true. False: there is no such key.
+  /// Calls `copy(words, unchanged)` with the words of a key's value. They may change meanwhile: `copy` returns what
+  /// `unchanged` says after it has read them. If false, it is called again, or the key is gone. Returns false if there
+  /// is no such key.
   template <class Shape, class Copy>
   bool find(const Shape& shape, const Word* key, Word hash, Copy&& copy) const noexcept;
 
@@ -576,9 +597,10 @@ class Table {
 
 template <class Shape>
 bool Table::get(const Shape& shape, const Word* key, Word hash, Word* value) const noexcept {
-  return find(shape, key, hash, [&](const AtomicWord* words) {
+  return find(shape, key, hash, [&](const AtomicWord* words, const Unchanged& unchanged) {
     load_words(value, words, shape.geometry.value_words);
     if constexpr (requires { shape.read(value); }) shape.read(value);
+    return unchanged();
   });
 }
 
@@ -593,20 +615,18 @@ bool Table::find(const Shape& shape, const Word* key, Word hash, Copy&& copy) co
       table = (word & live_bit) != 0 ? follow(table) : header().active.load(ordering::map_look);
       continue;
     }
-    const auto holds = [&] {
-      return ((first->word.load(std::memory_order_relaxed) ^ word) & ~(owner_mask | valid_mask)) == 0;
-    };
+    const Unchanged unchanged(*first, word);
     Bucket* bucket = first;
     unsigned valid = valid_cells(word);
     for (;;) {
       const int cell = find_cell(shape, bucket, valid, key, hash);
       if (cell >= 0) {
-        copy(bucket->cell(static_cast<std::size_t>(cell), cell_words(shape)) + shape.geometry.key_words);
-        if (!holds()) break;
+        const AtomicWord* const at_cell = bucket->cell(static_cast<std::size_t>(cell), cell_words(shape));
+        if (!copy(at_cell + shape.geometry.key_words, unchanged)) break;
         return true;
       }
-      const Word link = bucket->link.load(ordering::map_load_cell);  // pairs with add(); and before holds()
-      if (!holds()) break;
+      const Word link = bucket->link.load(ordering::map_load_cell);  // pairs with add(); and before unchanged()
+      if (!unchanged()) break;
       if (link == 0) return false;
       bucket = at(link);
       valid = valid_cells(bucket->word.load(ordering::map_look));  // pairs with commit()

@@ -98,7 +98,8 @@ struct FetchingShape : TextShape {
 
 /// Asks for the text of a key that is about to be read.
 inline void fetch(const Table& table, std::string_view key, Word hash) {
-  table.find(FetchingShape{{&table, key, hash}}, &hash, hash, [](const AtomicWord*) {});
+  table.find(FetchingShape{{&table, key, hash}}, &hash, hash,
+             [](const AtomicWord*, const Unchanged& unchanged) { return unchanged(); });
 }
 
 inline bool get(const Table& table, std::string_view key, Word hash, std::string* value) {

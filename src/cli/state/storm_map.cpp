@@ -3,7 +3,9 @@
 //
 // Checks after every round: the answers for a few keys that all processes update are linearizable; each process's own
 // keys have the values that were acknowledged; no key exists twice; no value is torn; no process hung; no file is left.
-// In every fourth round the map is kept, all processes are killed at once, and others continue with it.
+// In every fourth round the map is kept, all processes are killed at once, and others continue with it. The rounds take
+// the sizes of values in turn: one word that is replaced in place, short copies, and long ones by wide moves. All bytes
+// of a value follow from its key and its number.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -25,6 +27,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/document.hpp"
 #include "cli/parser.hpp"
@@ -41,7 +44,7 @@ using Number = std::uint64_t;
 using namespace std::chrono_literals;
 
 constexpr int most_clients = 64;  // in a round, consecutive and concurrent ones together
-constexpr std::size_t most_events = 300, own_keys = 1000;
+constexpr std::size_t most_events = 300, most_own_keys = 1000;
 constexpr Number absent = ~Number{0};
 constexpr auto patience = 10s;
 constexpr int exit_refused = 60, exit_torn = 61;
@@ -49,7 +52,7 @@ constexpr int exit_refused = 60, exit_torn = 61;
 struct Options {
   int rounds = 60, processes = 4, keys = 4, milliseconds = 60;
   double seed = 1;
-  std::string faults = "crash", histories;
+  std::string faults = "crash", values = "8,16,100,1000", histories;
   bool json = false;
 };
 
@@ -67,8 +70,8 @@ struct Event {
 struct Client {
   std::atomic<std::size_t> events_used;
   Event events[most_events];
-  std::atomic<Number> acknowledged[own_keys];  ///< the value that was acknowledged last; 0: none
-  std::atomic<Number> pending[own_keys];       ///< the value that is being set; 0: none, `absent`: being erased
+  std::atomic<Number> acknowledged[most_own_keys];  ///< the value that was acknowledged last; 0: none
+  std::atomic<Number> pending[most_own_keys];       ///< the value that is being set; 0: none, `absent`: being erased
   std::atomic<Number> operations;
 };
 
@@ -81,22 +84,41 @@ struct Tally {
   Number operations = 0, events = 0, kills = 0, stops = 0, violations = 0, hangs = 0, files = 0, takeovers = 0;
 };
 
-struct Pair {
-  Number number, complement;
+/// A value of so many bytes, not all of them whole words.
+template <std::size_t bytes>
+struct Filled {
+  std::array<unsigned char, bytes> contents;
 };
-Number number_of(Number value) { return value; }
-Number number_of(const Pair& value) {
-  if (value.complement != ~value.number) _exit(exit_torn);
-  return value.number;
-}
-void make(Number number, Number& value) { value = number; }
-void make(Number number, Pair& value) { value = {number, ~number}; }
+
+/// The value with this number of this key. The first word is the number.
 template <class Value>
-Value made(Number number) {
+Value made(Number key, Number number) {
   Value value;
-  make(number, value);
+  auto* const target = reinterpret_cast<unsigned char*>(&value);
+  Number word = number, next = number ^ (key + 1) * 0x9e3779b97f4a7c15u;
+  for (std::size_t at = 0; at < sizeof(Value); at += sizeof word) {
+    std::memcpy(target + at, &word, std::min(sizeof word, sizeof(Value) - at));
+    next = next * 0x5851f42d4c957f2du + 0x14057b7ef767814fu;
+    word = next ^ next >> 32;
+  }
   return value;
 }
+
+/// The number of this key's value. None if bytes of it are from another value.
+template <class Value>
+std::optional<Number> number_of(Number key, const Value& value) {
+  Number number;
+  std::memcpy(&number, &value, sizeof number);
+  const Value whole = made<Value>(key, number);
+  if (std::memcmp(&value, &whole, sizeof value) != 0) return std::nullopt;
+  return number;
+}
+
+/// Own keys of a process with values of this size, so that they are replaced often and need little memory.
+template <class Value>
+constexpr std::size_t own_keys = std::min(most_own_keys, std::size_t{100'000} / sizeof(Value));
+
+Number own_key_of(Number process, std::size_t at) { return 1000 + process * most_own_keys + at; }
 
 /// The current time. Later operations of this thread are not executed before, and earlier ones are visible.
 Number stamp() {
@@ -123,6 +145,8 @@ class Worker {
     for (Number i = 1; !board_.over.load(std::memory_order_relaxed); ++i) {
       if (mine_.events_used.load(std::memory_order_relaxed) < most_events && random_() % 8 == 0) {
         common_key();
+      } else if (random_() % 4 == 0) {
+        other_key();
       } else {
         own_key(i);
       }
@@ -132,14 +156,23 @@ class Worker {
 
  private:
   void own_key(Number i) {
-    const std::size_t at = random_() % own_keys;
-    const Number key = 1000 + me_ * own_keys + at;
+    const std::size_t at = random_() % own_keys<Value>;
+    const Number key = own_key_of(me_, at);
     const Number number = random_() % 4 == 0 ? absent : i;
     mine_.pending[at].store(number);
-    const MapAnswer answer = number == absent ? map_.erase(key) : map_.put(key, made<Value>(number));
+    const MapAnswer answer = number == absent ? map_.erase(key) : map_.put(key, made<Value>(key, number));
     if (!answer) _exit(exit_refused);
     mine_.acknowledged[at].store(number == absent ? 0 : number);
     mine_.pending[at].store(0);
+  }
+
+  /// A key of this process or an earlier one, which may be about to change it: a found value is whole, otherwise
+  /// nothing is copied.
+  void other_key() {
+    const Number key = own_key_of(random_() % (me_ + 1), random_() % own_keys<Value>);
+    Value value = made<Value>(key, absent);
+    const bool found = map_.get(key, &value);
+    if ((number_in(key, value) == absent) == found) _exit(exit_torn);
   }
 
   void common_key() {
@@ -155,13 +188,13 @@ class Worker {
   }
 
   void call(Event& event) {
-    const Value fresh = made<Value>(event.argument);
+    const Value fresh = made<Value>(event.key, event.argument);
     MapAnswer answer;
     switch (event.kind) {
       case Kind::get: {
         const auto found = map_.get(event.key);
         event.done = found.has_value();
-        event.result = last_seen_ = found ? number_of(*found) : 0;
+        event.result = last_seen_ = found ? number_in(event.key, *found) : 0;
         return;
       }
       case Kind::put:
@@ -177,10 +210,10 @@ class Worker {
         event.done = answer.changed;
         break;
       case Kind::compare_exchange: {
-        Value expected = made<Value>(event.expected);
+        Value expected = made<Value>(event.key, event.expected);
         answer = map_.compare_exchange(event.key, expected, fresh);
         event.done = answer.changed;
-        event.result = last_seen_ = answer.found ? number_of(expected) : absent;
+        event.result = last_seen_ = answer.found ? number_in(event.key, expected) : absent;
         break;
       }
       case Kind::fetch_add:
@@ -189,6 +222,12 @@ class Worker {
         break;
     }
     if (!answer) _exit(exit_refused);
+  }
+
+  static Number number_in(Number key, const Value& value) {
+    const auto number = number_of(key, value);
+    if (!number) _exit(exit_torn);
+    return *number;
   }
 
   Map<Number, Value>& map_;
@@ -383,19 +422,23 @@ class Round {
     for (int i = 0; i < started_; ++i) {
       const Client& client = board_.clients[i];
       tally_.operations += client.operations.load();
-      for (std::size_t at = 0; at < own_keys; ++at) {
-        const auto value = map.get(1000 + static_cast<Number>(i) * own_keys + at);
-        const Number found = value ? number_of(*value) : 0;
+      for (std::size_t at = 0; at < own_keys<Value>; ++at) {
+        const Number key = own_key_of(static_cast<Number>(i), at);
+        const auto value = map.get(key);
+        const auto number = value ? number_of(key, *value) : std::optional<Number>(0);
+        if (!number) violated(fmt::format("the value of key {} of process {} is torn", at, i));
+        const Number found = number.value_or(absent);
         const Number promised = client.acknowledged[at].load(), pending = client.pending[at].load();
         const bool was_pending = pending != 0 && found == (pending == absent ? 0 : pending);
-        if (found != promised && !was_pending) {
+        if (number && found != promised && !was_pending) {
           violated(fmt::format("key {} of process {} has {}, not {}", at, i, found, promised));
         }
       }
     }
     std::set<Number> keys;
-    map.for_each([&](Number key, const Value&) {
+    map.for_each([&](Number key, const Value& value) {
       if (!keys.insert(key).second) violated(fmt::format("key {} is there twice", key));
+      if (!number_of(key, value)) violated(fmt::format("the value of key {} is torn", key));
     });
   }
 
@@ -457,6 +500,7 @@ void print_tally(const Options& options, const Tally& tally) {
                        {"processes", options.processes},
                        {"seed", static_cast<Number>(options.seed)},
                        {"faults", options.faults},
+                       {"values", options.values},
                        {"operations", tally.operations},
                        {"calls_checked", tally.events},
                        {"kills", tally.kills},
@@ -474,21 +518,45 @@ void print_tally(const Options& options, const Tally& tally) {
                   tally.stops, tally.takeovers, tally.events, tally.violations, tally.hangs, tally.files));
 }
 
+template <class Value>
+void run_round(Board& board, const Options& options, int number, std::mt19937_64& random, Tally& tally) {
+  Round<Value>(board, options, number, random, tally).run();
+}
+
+struct ValueSize {
+  const char* bytes;
+  decltype(&run_round<Number>) run;
+};
+constexpr ValueSize all_sizes[] = {{"8", run_round<Number>},
+                                   {"16", run_round<Filled<16>>},
+                                   {"100", run_round<Filled<100>>},
+                                   {"1000", run_round<Filled<1000>>}};
+
+std::vector<ValueSize> sizes_of(const Options& options) {
+  std::vector<ValueSize> sizes;
+  for (const auto& name : split_names(options.values)) {
+    const auto* const known = std::ranges::find(all_sizes, name, &ValueSize::bytes);
+    if (known == std::end(all_sizes)) fail_usage("--values {}: must be some of 8, 16, 100, 1000", name);
+    sizes.push_back(*known);
+  }
+  if (sizes.empty()) fail_usage("--values: empty; give sizes such as 16,1000");
+  return sizes;
+}
+
 void run(const Options& options) {
   if (options.faults != "crash" && options.faults != "stop") {
     fail_usage("--faults {}: must be crash or stop", options.faults);
   }
+  const auto sizes = sizes_of(options);
   void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) fail("no memory for the results of the processes");
   auto& board = *static_cast<Board*>(memory);
   std::mt19937_64 random(static_cast<Number>(options.seed));
   Tally tally;
   for (int round = 0; round < options.rounds; ++round) {
-    if (round % 2 == 0) {
-      Round<Pair>(board, options, round, random, tally).run();
-    } else {
-      Round<Number>(board, options, round, random, tally).run();
-    }
+    // Every fourth round is of another kind: also those take all sizes.
+    const auto turn = static_cast<std::size_t>(round + round / 4);
+    sizes[turn % sizes.size()].run(board, options, round, random, tally);
   }
   munmap(memory, sizeof(Board));
   print_tally(options, tally);
@@ -511,6 +579,8 @@ void add_storm_map(Parser& parser) {
   command.number("-s,--seed", options->seed, 0, 9e15, "of the random numbers (default 1)");
   command.text("-f,--faults", options->faults, "KIND",
                "crash: kills; stop: also SIGSTOP for up to 30 ms (default crash)");
+  command.text("-v,--values", options->values, "BYTES,...",
+               "sizes of values, which the rounds take in turn: some of 8, 16, 100, 1000 (default all)");
   command.text("--histories", options->histories, "DIR", "write each round's calls of the common keys there");
   command.flag("--json", options->json, "print JSON");
   command.footer(

@@ -1,7 +1,13 @@
 #include "state/map/lines.hpp"
 
+#ifdef SMELT_MAP_WIDE
+#include <immintrin.h>
+#endif
+
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <utility>
 
 namespace smelt::map_detail {
 namespace {
@@ -72,6 +78,36 @@ bool has_avx512() noexcept {
 }
 bool has_avx() noexcept { return __builtin_cpu_supports("avx") != 0; }
 
+constexpr std::size_t most_lines_in_registers = 16;
+
+/// The last line ends with the value, and so overlaps the one before if the value has no whole number of lines.
+template <std::size_t... line>
+[[gnu::target("avx512f")]] bool load_lines(std::byte* to, const std::byte* from, std::size_t bytes,
+                                           const Unchanged& unchanged) noexcept {
+  const std::size_t last = bytes - 64;
+  const __m512i lines[] = {_mm512_loadu_si512(from + line * 64)...}, end = _mm512_loadu_si512(from + last);
+  asm volatile("" : : : "memory");  // the CPU keeps the order of loads, and so does the compiler
+  if (!unchanged()) return false;
+  (_mm512_storeu_si512(to + line * 64, lines[line]), ...);
+  _mm512_storeu_si512(to + last, end);
+  return true;
+}
+
+/// By the number of lines before the last one.
+template <std::size_t... lines>
+LoadIfUnchanged loader_of_lines(std::size_t wanted, std::index_sequence<lines...>) noexcept {
+  const auto loader = []<std::size_t... line>(std::index_sequence<line...>)->LoadIfUnchanged {
+    return load_lines<line...>;
+  };
+  static constexpr LoadIfUnchanged all[] = {loader(std::make_index_sequence<many_lines - 1 + lines>())...};
+  return all[wanted - (many_lines - 1)];
+}
+
+LoadIfUnchanged loader_by_avx512(std::size_t bytes) noexcept {
+  if (bytes < many_lines * 64 || bytes > most_lines_in_registers * 64) return nullptr;
+  return loader_of_lines((bytes - 1) / 64, std::make_index_sequence<most_lines_in_registers - many_lines + 1>());
+}
+
 #else
 
 // Here load_bytes() and store_bytes() copy words, and nothing calls these.
@@ -80,6 +116,7 @@ void move_by_avx(void*, const void*, std::size_t) noexcept {}
 void move_by_sse(void*, const void*, std::size_t) noexcept {}
 bool has_avx512() noexcept { return false; }
 bool has_avx() noexcept { return false; }
+LoadIfUnchanged loader_by_avx512(std::size_t) noexcept { return nullptr; }
 
 #endif
 
@@ -94,6 +131,31 @@ const LineMover (&all_line_movers() noexcept)[line_movers] {
 void move_many_lines(void* to, const void* from, std::size_t lines) noexcept {
   static const MoveLines fastest = std::ranges::find_if(all_line_movers(), &LineMover::is_supported)->move;
   fastest(to, from, lines);
+}
+
+LoadIfUnchanged load_by_registers(std::size_t bytes) noexcept {
+  static const bool has_registers = has_avx512();
+  return has_registers ? loader_by_avx512(bytes) : nullptr;
+}
+
+bool load_by_saving(void* to, const AtomicWord* from, std::size_t bytes, const Unchanged& unchanged,
+                    void* former) noexcept {
+  if (former != nullptr) {  // the value arrives while the former contents are saved
+    Table::fetch_lines<false>(from, words_of(bytes));
+    copy_alike(former, to, bytes);
+  }
+  load_bytes(to, from, bytes);
+  if (unchanged()) return true;
+  if (former != nullptr) std::memcpy(to, former, bytes);
+  return false;
+}
+
+bool load_if_unchanged(void* to, const AtomicWord* from, std::size_t bytes, const Unchanged& unchanged,
+                       void* former) noexcept {
+  if (const auto load = load_by_registers(bytes)) {
+    return load(static_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from), bytes, unchanged);
+  }
+  return load_by_saving(to, from, bytes, unchanged, former);
 }
 
 }  // namespace smelt::map_detail

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -49,6 +51,41 @@ TEST(Lines, CopiesOfAnyLength) {
       EXPECT_EQ(words[bytes / sizeof(Word)] >> bytes % sizeof(Word) * 8, 0u) << "padded with zeros";
     }
   }
+}
+
+/// By both ways: the value, and nothing beside it; if it has changed meanwhile, what was there.
+TEST(Lines, AreLoadedUnlessTheChainHasChanged) {
+  for (const std::size_t bytes : {256, 257, 300, 320, 511, 512, 1000, 1016, 1017, 1023, 1024, 1025, 4099}) {
+    const bool fits = bytes <= 1024, has_registers = load_by_registers(1000) != nullptr;
+    EXPECT_EQ(load_by_registers(bytes) != nullptr, fits && has_registers) << bytes;
+    std::vector<unsigned char> value(bytes);
+    std::iota(value.begin(), value.end(), static_cast<unsigned char>(1));
+    std::vector<Word> words(words_of(bytes));
+    std::memcpy(words.data(), value.data(), bytes);
+    const auto* const cell = reinterpret_cast<const AtomicWord*>(words.data());
+    Bucket home{7 * one_change | live_bit, 0, 0};
+    for (const Word before : {7 * one_change | live_bit, 6 * one_change | live_bit}) {
+      const bool unchanged = before == home.word;
+      std::vector<unsigned char> to(bytes + 16, 255), expected = to, saved(bytes);
+      if (unchanged) std::ranges::copy(value, expected.begin() + 8);
+      EXPECT_EQ(load_by_saving(to.data() + 8, cell, bytes, {home, before}, saved.data()), unchanged);
+      EXPECT_EQ(to, expected) << bytes << " bytes, saved";
+      std::ranges::fill(to, static_cast<unsigned char>(255));
+      EXPECT_EQ(load_if_unchanged(to.data() + 8, cell, bytes, {home, before}, saved.data()), unchanged);
+      EXPECT_EQ(to, expected) << bytes << " bytes, chosen";
+      EXPECT_EQ(load_by_saving(to.data() + 8, cell, bytes, {home, before}, nullptr), unchanged);
+      EXPECT_TRUE(std::equal(value.begin(), value.end(), to.begin() + 8)) << bytes << " bytes, at once";
+    }
+  }
+}
+
+/// Owners and valid cells come and go without a change of what was read.
+TEST(Lines, OwnersChangeNothing) {
+  Bucket home{5 * one_change | live_bit | Word{3} << valid_shift, 0, 0};
+  EXPECT_TRUE(Unchanged(home, 5 * one_change | live_bit | 17)());
+  EXPECT_FALSE(Unchanged(home, 5 * one_change | live_bit | moved_bit)());
+  EXPECT_FALSE(Unchanged(home, 5 * one_change)());
+  EXPECT_FALSE(Unchanged(home, 4 * one_change | live_bit)());
 }
 
 }  // namespace
