@@ -64,10 +64,6 @@ void measure_shared_pages(Machine& machine, measure::MemoryTimer& timer, std::sp
   machine.process_pages_ns_per_kib = measure::median(*std::move(read)) / all_kib;
 }
 
-void keep_least(std::optional<double> timed, std::optional<double>& least) {
-  if (timed) least = std::min(*timed, least.value_or(*timed));
-}
-
 /// Adds what many PUs cost each other that use the same cache or the same line at once. Adds nothing if time is short.
 void measure_crowd(Machine& machine, measure::MemoryTimer& timer, double deadline_s) {
   constexpr int count = 101;
@@ -86,12 +82,15 @@ void measure_crowd(Machine& machine, measure::MemoryTimer& timer, double deadlin
     if (!took_ns) return std::nullopt;
     return measure::median(*std::move(took_ns)) / (static_cast<double>(who.size()) * bytes / 1024);
   };
-  // What disturbs the machine only ever adds, and lasts for longer than a measurement: the least of several moments.
+  // The rates of one moment are at times twice those of the next.
   constexpr int moments = 3;
+  std::vector<double> far, near;
   for (int moment = 0; moment < moments; ++moment) {
-    keep_least(ns_per_kib(readers, part_bytes), machine.source_ns_per_kib);
-    keep_least(ns_per_kib(near_readers, near_part_bytes), machine.near_source_ns_per_kib);
+    if (const auto ns = ns_per_kib(readers, part_bytes)) far.push_back(*ns);
+    if (const auto ns = ns_per_kib(near_readers, near_part_bytes)) near.push_back(*ns);
   }
+  if (!far.empty()) machine.source_ns_per_kib = measure::median(far);
+  if (!near.empty()) machine.near_source_ns_per_kib = measure::median(near);
   if (machine.near_source_ns_per_kib) machine.near_bytes = near_bytes;
   measure_shared_pages(machine, timer, readers, deadline_s);
   auto counted = timer.time_counted_barriers(pus, count, deadline_s);
