@@ -32,6 +32,11 @@ TEST(Clock, AStepShowsInIntervalsThatAreMultiplesOfIt) {
   EXPECT_EQ(step_of({20, 26, 31, 37, 44, 55}), 1.0);                // no multiples
   EXPECT_DOUBLE_EQ(step_of({100, 100, 200, 215, 200}), 815.0 / 8);  // within the tolerance
   EXPECT_EQ(step_of({100, 100, 200, 216, 200}), 1.0);               // not
+  std::vector<std::uint64_t> single(96, 100);
+  single.insert(single.end(), 4, 200);
+  EXPECT_EQ(step_of(single), 1.0) << "too few are multiples: they may be interrupts";
+  single.insert(single.end(), 2, 200);
+  EXPECT_DOUBLE_EQ(step_of(single), 10'800.0 / 108);
   EXPECT_EQ(step_of({0, 1, 0}), 1.0);
   EXPECT_EQ(step_of({}), 1.0);
   EXPECT_GE(clock_step(), 1.0);

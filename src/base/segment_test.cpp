@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -231,12 +233,34 @@ TEST(Segment, GrowsAndKeepsItsContent) {
   EXPECT_FALSE(Segment::anonymous(4096)->grow(8192));
 }
 
+/// While it lives, no file of this process grows beyond this size, whatever is tried.
+class LargestFile {
+ public:
+  explicit LargestFile(std::size_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit lower = before_;
+    lower.rlim_cur = std::min<rlim_t>(bytes, before_.rlim_max);
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &lower), 0);
+  }
+  ~LargestFile() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+  LargestFile(const LargestFile&) = delete;
+  LargestFile& operator=(const LargestFile&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_ = {};
+};
+
 TEST(Segment, MoreThanDevShmHoldsIsAnError) {
   struct statvfs room = {};
   if (statvfs("/dev/shm", &room) != 0) GTEST_SKIP() << "no /dev/shm";
   const auto total = static_cast<std::size_t>(room.f_blocks) * room.f_frsize;
   if (total == 0 || total > std::size_t{1} << 45) GTEST_SKIP() << "/dev/shm has no limit";
   const auto name = test_name("full");
+  const LargestFile bound(std::size_t{64} << 20);  // the machine keeps its memory even if this fails
   EXPECT_EQ(Segment::create_named(name, 2 * total).error().status, Status::out_of_memory);
   EXPECT_EQ(Segment::open_named(name).error().status, Status::not_found);
 }

@@ -257,11 +257,14 @@ TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEnd) {
   }
 }
 
-// A program without standard input: the descriptor of the ends may be 0.
+// A program without standard input: the descriptor of the ends may be 0, or that of a lock.
 TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEndWithoutStandardInput) {
   const int input = fcntl(0, F_DUPFD_CLOEXEC, 3);
+  auto named = *Channel::create_memfd({});
   close(0);
   expect_the_last_copy_to_count(*Channel::create({}), LeaveKind::killed, true);
+  ASSERT_EQ(fcntl(0, F_GETFD), -1);
+  expect_the_last_copy_to_count(std::move(named), LeaveKind::killed, true);
   if (input >= 0) {
     dup2(input, 0);
     close(input);

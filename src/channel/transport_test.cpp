@@ -103,6 +103,13 @@ TYPED_TEST(TransportTest, HoldsItsCapacityAndNoMore) {
   }
 }
 
+TEST(FastForward, AReceiverKnowsTheCapacity) {
+  for (const std::uint32_t capacity : {1u, 2u, 64u}) {
+    const Link<FastForward> link(capacity);
+    EXPECT_EQ(FastForwardReceiverSide(link.memory.data(), capacity).capacity(), capacity);
+  }
+}
+
 TYPED_TEST(TransportTest, ToExpectMessagesChangesNothing) {
   Link<TypeParam> link(8);
   auto sender = link.sender();

@@ -233,6 +233,18 @@ TEST(CopyCampaign, ContentionForEveryNumberOfCopiers) {
   EXPECT_EQ(cores.size(), 4u) << "four copiers on four cores";
 }
 
+// Something else that runs for a while makes every comparison of that time dearer.
+TEST(CopyCampaign, AMomentOfOtherWorkIsNoContention) {
+  const Machine truth = truth_of({.cores = 8});
+  const std::size_t levels = 3;
+  FakeCopyTimer timer(truth);
+  timer.disturbance = [&](int) { return timer.teams.empty() || timer.teams.size() > levels ? 1.0 : 3.0; };
+  const auto found = run_copy_campaign(unmeasured(truth), timer, small_effort, timer.now_s() + 1000.0);
+  ASSERT_TRUE(found);
+  ASSERT_EQ(found->cached_contention.size(), levels + 1);
+  EXPECT_LT(found->cached_contention.back(), 1.1);
+}
+
 TEST(CopyCampaign, LargeMachinesAreTimedByClass) {
   const auto truth = truth_of({.packages = 2, .numa_per_package = 2, .cores = 64});
   FakeCopyTimer timer(truth);

@@ -429,6 +429,27 @@ TEST(Schedules, ReadingWhatAPeerHasPutIsPartOfTheTime) {
   }
 }
 
+// A result that does not fit the owner's caches is dear to read whoever has put it there.
+TEST(Schedules, LongResultsAreReadOutOfNobodysCache) {
+  Machine machine = test::with_copies(test::uniform_machine(3, 0.001, 0.001));
+  auto& copy = *machine.copy;
+  copy.startup_ns = copy.chunk_ns_per_kib = copy.cached_ns_per_kib = Matrix(3, 10.0);
+  copy.shared_ns_per_kib = copy.memory_ns_per_kib = Matrix(3, 50.0);
+  for (std::size_t pu = 1; pu < 3; ++pu) copy.cached_ns_per_kib(pu, 0) = copy.chunk_ns_per_kib(pu, 0) = 20.0;
+  for (auto* slower : {&copy.cached_contention, &copy.shared_contention, &copy.memory_contention}) {
+    slower->assign(slower->size(), 1.0);
+  }
+  const auto read_ns = [&](std::size_t bytes) {
+    const auto request = make_request(machine, group_of(machine, 3), *parse_recipe("gather_put+direct"));
+    const auto times = simulate(machine, group_of(machine, 3), *request, bytes);
+    return times->finish_ns[0] - times->finish_ns[1];
+  };
+  constexpr double block_kib = 16.0;  // 10 ns more each KiB, of two blocks
+  EXPECT_NEAR(read_ns(16384), 2 * 1.6 * 10.0 * block_kib, 5.0);
+  // 3 x 1398101 bytes are shared_bytes, of which each KiB takes 50 ns wherever it lies.
+  EXPECT_NEAR(read_ns(1398101), 0.0, 5.0);
+}
+
 /// So that it decides nothing.
 TEST(Schedules, ACallCostsTheSameByAnyAlgorithm) {
   const Machine machine = two_packages();

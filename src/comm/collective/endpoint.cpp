@@ -710,9 +710,9 @@ Status Endpoint::run_loose(const Collective& call) noexcept {
 /// Broadcasts a long proposal and combines the votes by an allreduce.
 Status Endpoint::commit_in_parts(const Collective& call) noexcept {
   Collective proposal = Collective::broadcast(call.out, call.count, call.root);
-  if (const Status status = run_loose(proposal); status != Status::ok) return status;
+  if (const Status status = run(proposal); status != Status::ok) return status;
   std::uint8_t verdict = call.vote(call.out, call.vote_context) ? 1 : 0;
-  const Status status = run_loose(Collective::allreduce(&verdict, &verdict, 1, bit_and<std::uint8_t>()));
+  const Status status = run(Collective::allreduce(&verdict, &verdict, 1, bit_and<std::uint8_t>()));
   if (status == Status::ok) *call.committed = verdict != 0;
   return status;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "machine/model/copy_costs.hpp"
@@ -281,9 +282,12 @@ double Lowering::change_ns(double bytes) const {
   return *machine_.change_ns_per_kib * left_in_cache() * bytes / 1024.0;
 }
 
+/// The result as a whole decides whether the owner has its own parts in its caches.
 double Lowering::fetch_ns(int writer, int owner, double bytes) const {
   if (reach_.at_rest) return 0.0;
-  const auto cost = [&](int from) { return copy_ns(machine_, pu(from), pu(owner), bytes, 1); };
+  const auto cost = [&](int from) {
+    return part_ns(bytes, [&](double size) { return copy_ns(machine_, pu(from), pu(owner), size, 1); });
+  };
   return read_share * std::max(0.0, cost(writer) - cost(owner));
 }
 
@@ -310,9 +314,9 @@ void Lowering::set_source(int source, double bytes, bool staged, double alone_ns
     op.again_ns = alone_ns;
   }
   if (!machine_.source_ns_per_kib || (reach_.at_rest && !staged)) return;
-  op.source_ns = *machine_.source_ns_per_kib * left_in_cache() * bytes / 1024.0;
-  const double near_share =
-      std::min(1.0, machine_.near_bytes.value_or(0.0) / std::max(bytes, staged ? bytes : whole_bytes_));
+  op.source_ns = *machine_.source_ns_per_kib * bytes / 1024.0;
+  op.buffer_bytes = staged ? bytes : std::max(bytes, whole_bytes_);
+  const double near_share = std::min(1.0, machine_.near_bytes.value_or(0.0) / op.buffer_bytes);
   op.near_ns = machine_.near_source_ns_per_kib.value_or(0.0) * near_share * bytes / 1024.0;
   if (op.pages_ns > 0.0) return;
   // What another one has read is in the last-level cache.
@@ -333,7 +337,19 @@ void Lowering::add_send(int peer, const Area& area, std::vector<LoweredOp>& ops)
                  .way_ns = costs_.propagation(rank_, peer),
                  .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes, messages_at_once(area)),
                  .gap_ns = costs_.send_gap(rank_, peer),
-                 .area = area});
+                 .area = area,
+                 .row_scale = send_row_scale(costs_.send_gap(rank_, peer)),
+                 .lines = lent ? 1 : static_cast<std::size_t>(std::max(1.0, std::ceil(bytes / payload_bytes)))});
+}
+
+/// `gap_ns` relative to the mean gap of the row that was measured; 0: no row was. With fewer than three receivers it is
+/// the time that the sender is busy.
+double Lowering::send_row_scale(double gap_ns) const {
+  constexpr std::size_t least_pus = 4;
+  const auto& row = machine_.send_burst_ns;
+  if (!machine_.send_gap_ns || machine_.size() < least_pus || row.size() < 2) return 0.0;
+  const double mean_ns = std::accumulate(row.begin() + 1, row.end(), 0.0) / static_cast<double>(row.size() - 1);
+  return mean_ns > 0.0 ? gap_ns / mean_ns : 0.0;
 }
 
 void Lowering::add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops) {

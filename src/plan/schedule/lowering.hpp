@@ -48,24 +48,26 @@ inline int copiers_of(Operation operation, int pus, bool root_copies = false) {
 struct LoweredOp {
   enum class Kind : std::uint8_t { work, read, send, receive, post, await, await_body, flush, reuse_stage };
   Kind kind = Kind::work;
-  bool lent = false;         ///< message: carries the address of the data instead of the data
-  bool exchanged = false;    ///< send: a receive from the same peer follows; receive: costs exchange_ns
-  int peer = -1;             ///< send: to; receive, await, read: from
-  int tick = 0;              ///< post, await
-  double line_ns = 0.0;      ///< send: time of the sender; receive: of the receiver; await: of a poll; read: alone
-  double way_ns = 0.0;       ///< send: propagation; await: of a message; receive: until the lender knows of the read
-  double stream_ns = 0.0;    ///< send: lines after the first; receive: lower bound for storing them
-  double exchange_ns = 0.0;  ///< receive, if exchanged
-  double gap_ns = 0.0;       ///< send: until the next may start; receive: beyond the receive before it
-  double source_ns = 0.0;    ///< read, receive of lent data: how long the cache of the peer is busy; 0: not known
-  double near_ns = 0.0;      ///< the same of the part in the peer's first cache, if that has copied nothing itself
-  double pages_ns = 0.0;     ///< of a read by the kernel: how long the pages are busy, for each of their readers
-  double again_ns = 0.0;     ///< of what another rank has read before
-  double bytes = 0.0;        ///< that are read
-  Area area{};               ///< of the peer's that is read, or is lent
-  double row_scale = 0.0;    ///< receive: of Machine::recv_row_ns
-  double after_ns = 0.0;     ///< subsequent local work
-  double least_ns() const;   ///< lower bound, whatever other ranks do
+  bool lent = false;          ///< message: carries the address of the data instead of the data
+  bool exchanged = false;     ///< send: a receive from the same peer follows; receive: costs exchange_ns
+  int peer = -1;              ///< send: to; receive, await, read: from
+  int tick = 0;               ///< post, await
+  double line_ns = 0.0;       ///< send: time of the sender; receive: of the receiver; await: of a poll; read: alone
+  double way_ns = 0.0;        ///< send: propagation; await: of a message; receive: until the lender knows of the read
+  double stream_ns = 0.0;     ///< send: lines after the first; receive: lower bound for storing them
+  double exchange_ns = 0.0;   ///< receive, if exchanged
+  double gap_ns = 0.0;        ///< send: until the next may start; receive: beyond the receive before it
+  double source_ns = 0.0;     ///< read, receive of lent data: how long the peer's caches are busy, if all is there
+  double near_ns = 0.0;       ///< the same of the part in the peer's first cache, if that has copied nothing itself
+  double pages_ns = 0.0;      ///< of a read by the kernel: how long the pages are busy, for each of their readers
+  double again_ns = 0.0;      ///< of what another rank has read before
+  double bytes = 0.0;         ///< that are read
+  double buffer_bytes = 0.0;  ///< of the whole that they are part of
+  Area area{};                ///< of the peer's that is read, or is lent
+  double row_scale = 0.0;     ///< receive: of Machine::recv_row_ns; send: of Machine::send_burst_ns
+  std::size_t lines = 1;      ///< send: of the message
+  double after_ns = 0.0;      ///< subsequent local work
+  double least_ns() const;    ///< lower bound, whatever other ranks do
   bool shares_source() const { return source_ns > 0.0 || pages_ns > 0.0; }
 };
 
@@ -162,6 +164,7 @@ class Lowering {
   double left_in_cache() const;
   double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
   int messages_at_once(const Area& area) const;
+  double send_row_scale(double gap_ns) const;
   double stream_ns(int from, int to, double bytes, int messages) const;
   bool lends(double bytes) const;
   template <class Cost>

@@ -171,7 +171,9 @@ class ReferenceTimes {
   void note_put(Rank& rank, int writer, const Move& move, double bytes) {
     if (move.to.buffer != Buffer::out || rank.chunk > 0) return;
     const double all = bytes * static_cast<double>(length_) / static_cast<double>(rank.cutting.elements(0));
-    const auto cost = [&](int from) { return copy_ns(machine_, pu(from), pu(move.peer), all, 1); };
+    const auto cost = [&](int from) {
+      return at_pace_of_whole(all, [&](double size) { return copy_ns(machine_, pu(from), pu(move.peer), size, 1); });
+    };
     at(move.peer).fetch += 1.6 * std::max(0.0, cost(writer) - cost(move.peer));
   }
 

@@ -26,6 +26,9 @@ namespace {
 
 /// Lines that a core asks for at once, in bytes: 48 of them, as many as the L2 caches of server cores may wait for.
 constexpr double asked_at_once_bytes = 48 * 64;
+/// How much of what a PU wrote last its caches keep, relative to CopyCosts::cached_bytes. That is three eighths of
+/// them.
+constexpr double written_kept = 2.0;
 
 }  // namespace
 
@@ -122,7 +125,9 @@ class ScheduleSimulator::SharedSources {
     const Area area = lent ? simulator_.queues_.next(op.peer, number)->area : op.area;
     const std::uint64_t key = area_key(op.peer, area, rank.chunks_before + rank.chunk);
     const double alone_ns = lent ? op.stream_ns : op.line_ns;
-    if (op.pages_ns > 0.0) return join(now_ns, op.peer, {number, 1.0, alone_ns, op.source_ns, op.pages_ns, key});
+    Source& source = sources_[simulator_.lowering_.pu(op.peer)];
+    const double busy = busy_ns(source, op);
+    if (op.pages_ns > 0.0) return join(now_ns, op.peer, {number, 1.0, alone_ns, busy, op.pages_ns, key});
     const auto [place, first] = known_.try_emplace(key);
     Known& known = place->second;
     if (!first && known.there) {
@@ -130,9 +135,7 @@ class ScheduleSimulator::SharedSources {
     } else if (!first) {
       known.followers.push_back({number, now_ns + op.again_ns});
     } else {
-      Source& source = sources_[simulator_.lowering_.pu(op.peer)];
-      const double kept = 1.0 - 2.0 * source.copied_bytes / std::max(1.0, simulator_.machine_.near_bytes.value_or(0.0));
-      const double source_ns = std::max(op.source_ns, std::max(0.0, kept) * op.near_ns);
+      const double source_ns = std::max(busy, near_busy_ns(source, op));
       if (op.bytes <= asked_at_once_bytes) {
         known.there = true;
         source.busy_ns = std::max(source.busy_ns, now_ns) + source_ns;
@@ -141,6 +144,18 @@ class ScheduleSimulator::SharedSources {
       }
       join(now_ns, op.peer, {number, 1.0, alone_ns, source_ns, 0.0, key});
     }
+  }
+
+  /// How long the caches of a PU are busy with a read. They hold what was written last, but for what the PU's own
+  /// copies have put there since: source and target.
+  double busy_ns(const Source& source, const LoweredOp& op) const {
+    if (op.source_ns == 0.0) return 0.0;
+    const double kept_bytes = written_kept * simulator_.machine_.copy->cached_bytes - 2.0 * source.copied_bytes;
+    return std::clamp(kept_bytes / op.buffer_bytes, 0.0, 1.0) * op.source_ns;
+  }
+  double near_busy_ns(const Source& source, const LoweredOp& op) const {
+    const double near_bytes = std::max(1.0, simulator_.machine_.near_bytes.value_or(0.0));
+    return std::max(0.0, 1.0 - 2.0 * source.copied_bytes / near_bytes) * op.near_ns;
   }
 
   /// A read that takes the longer, the more others there are.

@@ -75,6 +75,26 @@ TEST(Sources, TheFirstCacheHandsOutMoreSlowly) {
   EXPECT_NEAR(more_ns(machine, "scatter_flat+direct", block, 5), kib * (4 * 30.0 - 25.0), 0.1);
 }
 
+// A PU's caches hold twice cached_bytes of what it wrote last. The rest is read elsewhere.
+TEST(Sources, OfLongBuffersTheLastPartIsInTheCaches) {
+  Machine machine = copying_machine(5);
+  machine.source_ns_per_kib = 20.0;
+  constexpr std::size_t long_block = 1 << 20;  // 2 of 5 MiB are there: 8 of 20 ns a KiB
+  EXPECT_NEAR(more_ns(machine, "scatter_flat+direct", long_block, 5), 1024.0 * (4 * 8.0 - 25.0), 1.0);
+  EXPECT_NEAR(more_ns(machine, "scatter_flat+direct", 4 * long_block, 5), 0.0, 1.0) << "2 of 20 MiB";
+  EXPECT_NEAR(more_ns(machine, "scatter_flat+direct", long_block / 4, 5), 256.0 * (4 * 20.0 - 25.0), 1.0) << "all";
+}
+
+// In rank order all read out of one PU at a time. Those at the end have read as much by then as their caches hold.
+TEST(Sources, WhatAPuHasReadItselfTakesThePlaceOfWhatItWrote) {
+  Machine machine = copying_machine(5);
+  machine.source_ns_per_kib = 20.0;
+  const auto more_per_kib = [&](std::size_t bytes) {
+    return more_ns(machine, "reduce_scatter_flat+direct", bytes, 5) / (static_cast<double>(bytes) / 1024);
+  };
+  EXPECT_LT(more_per_kib(1 << 18), 0.9 * more_per_kib(1 << 14));
+}
+
 // All but the first come to what that one has fetched into the last-level cache.
 TEST(Sources, WhatOthersHaveReadIsReadOnlyOnce) {
   Machine machine = copying_machine(5);
@@ -226,6 +246,32 @@ TEST(ChannelLines, AreFetchedMoreSlowlyByManyRanksAtOnce) {
   EXPECT_DOUBLE_EQ(simulate(contended, shared, request, two_lines)->total_ns,
                    simulate(machine, shared, request, two_lines)->total_ns)
       << "ranks that share a PU take turns";
+}
+
+// The first lines of a row leave at once. Messages of two lines, or between other PUs, have gaps in proportion.
+TEST(SendRows, BeginWithWhatTheStoreBufferHolds) {
+  Machine machine = test::uniform_machine(6, 1.0, 30.0);
+  machine.propagation_ns = Matrix(6, 60.0);
+  machine.send_gap_ns = Matrix(6, 40.0);
+  machine.lines_ns = {100.0, 100.0};
+  const auto ns = [&](int ranks, std::size_t bytes) {
+    return total_ns(machine, "scatter_linear+channels", bytes, ranks);
+  };
+  EXPECT_NEAR(ns(5, 8) - ns(2, 8), 3 * 40.0, 1.0);
+  machine.send_burst_ns = {1.0, 2.0, 8.0, 60.0, 90.0};  // the mean gap is 40
+  EXPECT_NEAR(ns(3, 8) - ns(2, 8), 2.0, 1.0);
+  EXPECT_NEAR(ns(4, 8) - ns(2, 8), 2.0 + 8.0, 1.0);
+  EXPECT_NEAR(ns(6, 8) - ns(2, 8), 2.0 + 8.0 + 60.0 + 90.0, 1.0);
+  EXPECT_NEAR(ns(5, 64) - ns(2, 64), 8.0 + 90.0 + 40.0, 1.0) << "two lines each, the last beyond the row";
+  machine.send_gap_ns = Matrix(6, 80.0);
+  EXPECT_NEAR(ns(4, 8) - ns(2, 8), 2 * (2.0 + 8.0), 1.0);
+  // With fewer than three receivers other things were timed.
+  Machine few = test::uniform_machine(3, 1.0, 30.0);
+  few.propagation_ns = Matrix(3, 60.0);
+  few.send_gap_ns = Matrix(3, 40.0);
+  few.send_burst_ns = {1.0, 2.0, 8.0};
+  EXPECT_NEAR(total_ns(few, "scatter_linear+channels", 8, 3) - total_ns(few, "scatter_linear+channels", 8, 2), 40.0,
+              1.0);
 }
 
 // All send at once. The root waits for the first; the lines of the next it has to wait for as well.

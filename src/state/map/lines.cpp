@@ -93,13 +93,15 @@ template <std::size_t... line>
   return true;
 }
 
+template <std::size_t... line>
+constexpr LoadIfUnchanged loader_of(std::index_sequence<line...>) noexcept {
+  return load_lines<line...>;
+}
+
 /// By the number of lines before the last one.
 template <std::size_t... lines>
 LoadIfUnchanged loader_of_lines(std::size_t wanted, std::index_sequence<lines...>) noexcept {
-  const auto loader = []<std::size_t... line>(std::index_sequence<line...>)->LoadIfUnchanged {
-    return load_lines<line...>;
-  };
-  static constexpr LoadIfUnchanged all[] = {loader(std::make_index_sequence<many_lines - 1 + lines>())...};
+  static constexpr LoadIfUnchanged all[] = {loader_of(std::make_index_sequence<many_lines - 1 + lines>())...};
   return all[wanted - (many_lines - 1)];
 }
 

@@ -66,7 +66,8 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
   MapCosts printed = map.costs(setting);
   const MessageCosts on(platform);
   const double access = access_of(setting), hash = hash_of(setting), q = 1.0 - setting.load.lookups;
-  if (algorithm == "part_simple" || algorithm == "part_caching") return with_calls(setting, printed);
+  if (algorithm == "part_simple") return with_calls(setting, printed);
+  if (algorithm == "part_caching") return with_calls(setting, part_caching_as_built_costs(setting));
   if (algorithm == "rep_remote") return with_calls(setting, sequenced(setting, printed));
   if (algorithm == "rep_sc") {
     printed.idle[0] = {};

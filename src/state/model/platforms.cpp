@@ -38,9 +38,11 @@ void add_pair(const plan::RankCosts& costs, int from, int to, LinkCosts& way) {
   const double busy = costs.send(from, to) + costs.recv(from, to);
   way.send.add(costs.send(from, to));
   way.receive.add(costs.recv(from, to));
-  way.latency.add(machine.rtt_ns ? std::max(0.0, (*machine.rtt_ns)(writer, reader) / 2.0 - busy)
-                                 : costs.propagation(from, to));
-  way.line.add(copy_ns(machine, writer, reader, line_bytes));
+  const double latency =
+      machine.rtt_ns ? std::max(0.0, (*machine.rtt_ns)(writer, reader) / 2.0 - busy) : costs.propagation(from, to);
+  way.latency.add(latency);
+  // Not less than a message, as a copy waits for several lines at once.
+  way.line.add(std::max(copy_ns(machine, writer, reader, line_bytes), busy + latency));
 }
 
 }  // namespace

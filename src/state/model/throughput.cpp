@@ -156,14 +156,17 @@ MapCosts rep_2pc_costs(const MapSetting& setting) {
   return costs;
 }
 
+namespace {
+
 // (3.49) has one o_rcv for updates and answers to invalidations; with fewer words for the answers the throughput would
 // leave the axis of figure 3.22b.
-MapCosts part_caching_costs(const MapSetting& setting) {
+/// `issuer`: the weight of a copy that the issuer of an update holds itself.
+MapCosts part_caching(const MapSetting& setting, double issuer) {
   const Terms t(setting);
   const double access = access_cost(setting, 1.0 / setting.servers);
   const double p = t.p, q = 1.0 - p;
   const auto hit = [&](double f) { return f == 0.0 ? 0.0 : p * f * f / (1.0 - p * (1.0 - f)); };
-  const auto held = [&](double f) { return f == 0.0 ? 0.0 : p * f / (1.0 - p * (1.0 - f)); };
+  const auto held = [&](double f) { return f == 0.0 ? 0.0 : (1.0 - f + issuer * f) * p * f / (1.0 - p * (1.0 - f)); };
   const double hits = sum_over_clients(setting, hit);     // P_ll, (3.38), (3.39)
   const double copies = sum_over_clients(setting, held);  // n_inv: (3.37) without its division by 1 - p
   const double copy = copy_access_cost(setting, hits);
@@ -185,6 +188,12 @@ MapCosts part_caching_costs(const MapSetting& setting) {
   return costs;
 }
 
+}  // namespace
+
+MapCosts part_caching_costs(const MapSetting& setting) { return part_caching(setting, 1.0); }
+
+MapCosts part_caching_as_built_costs(const MapSetting& setting) { return part_caching(setting, 0.0); }
+
 MapCosts rep_sc_costs(const MapSetting& setting) {
   const Terms t(setting);
   const double access = access_cost(setting, 1.0);
@@ -202,8 +211,8 @@ MapCosts rep_sc_costs(const MapSetting& setting) {
   return costs;
 }
 
-// A lookup finds its line in the own cache unless another client has written it since; an update must have the line
-// alone, unless this client used it last.
+// A lookup finds its line in the own cache unless another client has written it since. An update must have the line
+// alone: it takes it from the others, unless this client has updated it since the last access by another.
 MapCosts shared_costs(const MapSetting& setting) {
   const Terms t(setting);
   const double access = access_cost(setting, 1.0);
@@ -214,7 +223,10 @@ MapCosts shared_costs(const MapSetting& setting) {
     return f == 0.0 ? 0.0 : f * others / (f + others);
   };
   const double stale = sum_over_clients(setting, written_elsewhere);
-  const double taken = sum_over_clients(setting, [](double f) { return f * (1.0 - f); });
+  const double taken = sum_over_clients(setting, [&](double f) {
+    const double others = 1.0 - f;
+    return others == 0.0 ? 0.0 : f * others / (others + f * q);
+  });
   MapCosts costs;
   costs.client_lookup = t.hash + (1.0 - stale) * access + stale * line;
   costs.client_update = t.hash + access + (1.0 - taken) * access + taken * line;

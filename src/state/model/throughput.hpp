@@ -46,6 +46,8 @@ MapCosts rep_sc_costs(const MapSetting& setting);
 MapCosts shared_costs(const MapSetting& setting);
 MapCosts kv_costs(const MapSetting& setting);
 
+/// The issuer of an update has dropped its own copy.
+MapCosts part_caching_as_built_costs(const MapSetting& setting);
 /// The equations of smelt's implementation, for platforms with `software_cycle`.
 MapCosts as_built_costs(const MapDefinition& map, const MapSetting& setting);
 /// o_lup, o_upd of a table with all keys; o_pre.
