@@ -60,4 +60,6 @@ std::uint64_t stress_values() {
 
 }  // namespace
 
-int main() { return verdict(stress_lookups() + stress_updates() + stress_values()); }
+int main() {
+  return verdict(repeated([] { return stress_lookups() + stress_updates() + stress_values(); }));
+}
