@@ -55,6 +55,8 @@ def main():
         for operation in options.operations.split(","):
             told = json.loads(smelt("bench", operation, "--threads", str(threads), "--bytes", "8", "--time", options.time,
                                     "--starts", options.starts, "--json"))
+            if not told["results"]:
+                sys.exit(f"teams.py: {operation}, {threads} threads: nothing was measured; do other programs run here?")
             results = [{key: each[key] for key in ("name", "median_ns", "starts_ns", "predicted_ns", "recipe") if key in each}
                        for each in told["results"]]
             document["cells"].append({"operation": operation, "threads": threads, "bytes": told["bytes"],

@@ -119,7 +119,7 @@ struct BurstSender {
   bool delay(std::uint64_t size, Waiter& waiter, std::vector<double>& samples) {
     double lone_ns = 0.0, burst_ns = 0.0;
     if (!row(size - 1, size, waiter, lone_ns) || !row(0, size, waiter, burst_ns)) return false;
-    samples.push_back(burst_ns - lone_ns);
+    samples.push_back(delay_while_all_ran(lone_ns, burst_ns));
     return true;
   }
 
@@ -195,7 +195,7 @@ Result<std::vector<double>> ChannelTimer::time_burst(int sender, std::span<const
   }
   if (stop.stopped()) return out_of_time();
   std::vector<double> totals;
-  for (auto& one : samples) totals.push_back(settled_median(std::move(one)));
+  for (auto& one : samples) totals.push_back(settled_median(while_all_ran(std::move(one))));
   for (std::size_t k = 1; rows && k < totals.size(); ++k) totals[k] += totals.front();
   return totals;
 }

@@ -152,7 +152,7 @@ class MeasurementCampaign {
       auto row = burst([&](double last_s) { return timer_.time_receive_row(0, burst_pus_, last_s); });
       if (!row) return row.error();
       machine_.recv_row_ns = std::move(*row);
-      auto later = repeat([&](double last_s) { return timer_.time_fan_out(0, burst_pus_, last_s); });
+      auto later = repeat_while_all_ran([&](double last_s) { return timer_.time_fan_out(0, burst_pus_, last_s); });
       if (!later) return later.error();
       machine_.fan_out_ns = std::move(*later);
     }
@@ -185,8 +185,16 @@ class MeasurementCampaign {
   /// The cost of each message of a burst; none without time.
   template <class TimeRound>
   Result<std::vector<double>> burst(TimeRound&& time_round) {
-    auto medians = repeat(time_round);
+    auto medians = repeat_while_all_ran(time_round);
     return medians ? burst_costs(*medians) : medians;
+  }
+
+  /// repeat() of many threads; none also where other programs never let all of them run.
+  template <class TimeRound>
+  Result<std::vector<double>> repeat_while_all_ran(TimeRound&& time_round) {
+    auto medians = repeat(time_round);
+    if (medians && std::ranges::any_of(*medians, [](double ns) { return ns >= least_absence_ns; })) medians->clear();
+    return medians;
   }
 
   /// The medians of rounds that take the time at which they must end; none without time. `share`: of the time that such
@@ -208,7 +216,7 @@ class MeasurementCampaign {
       for (std::size_t k = 0; k < totals.size(); ++k) totals[k].push_back((*round)[k]);
     }
     std::vector<double> medians;
-    for (auto& one : totals) medians.push_back(settled_median(std::move(one)));
+    for (auto& one : totals) medians.push_back(settled_median(while_all_ran(std::move(one))));
     return medians;
   }
 

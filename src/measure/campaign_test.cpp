@@ -105,7 +105,10 @@ class FakeTimer : public PairTimer {
     if (now_ + round_s > deadline_s) return Error{Status::timed_out, "late"};
     now_ += round_s;
     std::vector<double> totals;
-    for (std::size_t k = 0; k < senders.size(); ++k) totals.push_back(200.0 + (k > 0 ? 90.0 : 0.0) + 10.0 * double(k));
+    const double absence_ns = rows_timed_++ < disturbed_rows ? 300'000.0 : 0.0;
+    for (std::size_t k = 0; k < senders.size(); ++k) {
+      totals.push_back(200.0 + (k > 0 ? 90.0 : 0.0) + 10.0 * double(k) + absence_ns);
+    }
     return totals;
   }
 
@@ -125,9 +128,12 @@ class FakeTimer : public PairTimer {
     return 2500.0;
   }
 
+  int rows_timed() const { return rows_timed_; }
+
   double odd_lines = 1.0, more_lines_s = 0.0;
   int lines_rounds = 0;
   int disturbed_switches = 0;  ///< the first ones, by another program
+  int disturbed_rows = 0;      ///< of receives, likewise
   std::size_t pairs_timed() const { return timed_.size(); }
 
   double burst_send_ns = 5.0;  ///< of the first eight
@@ -144,6 +150,7 @@ class FakeTimer : public PairTimer {
   Machine truth_;
   double now_ = 1000.0;
   int rounds_ = 0, switches_timed_ = 0;
+  int rows_timed_ = 0;
   std::mt19937_64 random_{1};
   std::normal_distribution<double> normal_;
   std::set<std::pair<int, int>> timed_;
@@ -303,6 +310,30 @@ TEST(MeasurementCampaign, SwitchesAreTheLeastOfSeveralMoments) {
   const auto measured = run_campaign(without_costs(truth_of(spec)), timer, {});
   ASSERT_TRUE(measured) << measured.error().message;
   EXPECT_EQ(measured->switch_ns, 1500.0);
+}
+
+// A program that takes PUs away in most rounds changes nothing; in all of them, rows stay unknown.
+TEST(MeasurementCampaign, RowsAreTimedWhileAllThreadsRun) {
+  SynthSpec spec;
+  spec.cores = 6;
+  const auto truth = truth_of(spec);
+  FakeTimer usual(truth);
+  ASSERT_TRUE(run_campaign(without_costs(truth), usual, {}));
+  const int rounds = usual.rows_timed();
+  ASSERT_GE(rounds, 4);
+
+  FakeTimer timer(truth);
+  timer.disturbed_rows = rounds - 1;
+  const auto measured = run_campaign(without_costs(truth), timer, {});
+  ASSERT_TRUE(measured) << measured.error().message;
+  EXPECT_EQ(measured->recv_row_ns, (std::vector<double>{200, 100, 10, 10, 10}));
+
+  FakeTimer never(truth);
+  never.disturbed_rows = rounds;
+  const auto without = run_campaign(without_costs(truth), never, {});
+  ASSERT_TRUE(without) << without.error().message;
+  EXPECT_TRUE(without->recv_row_ns.empty());
+  EXPECT_EQ(without->fan_out_ns.size(), 3u);
 }
 
 TEST(MeasurementCampaign, GapsOfSendsAreNoShorterThanSends) {

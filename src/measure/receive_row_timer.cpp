@@ -119,7 +119,7 @@ Result<std::vector<double>> ChannelTimer::time_receive_row(int receiver, std::sp
   }
   if (stop.stopped()) return out_of_time();
   std::vector<double> totals;
-  for (auto& one : samples) totals.push_back(settled_median(std::move(one)));
+  for (auto& one : samples) totals.push_back(settled_median(while_all_ran(std::move(one))));
   return totals;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/comparison.hpp"
 
@@ -21,13 +22,24 @@ double median(std::vector<double> values) {
   return quantile_of_sorted(values, 0.5);
 }
 
+std::vector<double> while_all_ran(std::vector<double> times_ns) {
+  const auto ran = [](double time_ns) { return time_ns < least_absence_ns; };
+  if (std::ranges::any_of(times_ns, ran)) std::erase_if(times_ns, std::not_fn(ran));
+  return times_ns;
+}
+
+double delay_while_all_ran(double alone_ns, double together_ns) {
+  const double longer_ns = std::max(alone_ns, together_ns);
+  return longer_ns < least_absence_ns ? together_ns - alone_ns : longer_ns;
+}
+
 double median_excess(std::span<const std::vector<double>> series, std::span<const double> usual) {
   std::vector<double> excess(series.front().size());
   for (std::size_t k = 0; k < excess.size(); ++k) {
     excess[k] = series.front()[k] - usual.front();
     for (std::size_t i = 1; i < series.size(); ++i) excess[k] = std::max(excess[k], series[i][k] - usual[i]);
   }
-  return median(std::move(excess));
+  return median(while_all_ran(std::move(excess)));
 }
 
 std::vector<double> without_outliers(std::vector<double> values, double limit) {

@@ -13,8 +13,19 @@ double quantile_of_sorted(std::span<const double> sorted, double q);
 /// Median of values in any order; 0 if empty.
 double median(std::vector<double> values);
 
+/// No time of threads that wait for each other, each on a PU of its own, is as long as this. What another program takes
+/// of a PU is longer.
+inline constexpr double least_absence_ns = 50'000.0;
+
+/// The times of such threads while all of them ran: those below least_absence_ns; all, if there is none below it.
+std::vector<double> while_all_ran(std::vector<double> times_ns);
+
+/// How much longer something took together than alone; if some thread did not run, the longer of the two times, which
+/// is least_absence_ns or more.
+double delay_while_all_ran(double alone_ns, double together_ns);
+
 /// The median over the samples of how far the furthest of several series is above its own usual value. series[i][k]:
-/// sample k of series i; all are as long as the first.
+/// sample k of series i; all are as long as the first. Of times in ns: of while_all_ran().
 double median_excess(std::span<const std::vector<double>> series, std::span<const double> usual);
 
 /// The values in ascending order, without those further from the median than `limit` robust standard deviations

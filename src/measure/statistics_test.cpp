@@ -23,6 +23,25 @@ TEST(MedianExcess, IsOfTheFurthestSeriesAboveItsUsualValue) {
   EXPECT_EQ(median_excess({series.data(), 1}, std::vector{10.0}), -4.0);
 }
 
+TEST(MedianExcess, DoesNotCountWhenAThreadDidNotRun) {
+  const std::vector<std::vector<double>> series{{5.0, 9.0, 6.0, 70'000.0}, {107.0, 101.0, 90'000.0, 90.0}};
+  EXPECT_EQ(median_excess(series, std::vector{5.0, 100.0}), 5.5);  // of 7 and 4
+}
+
+TEST(WhileAllRan, TimesOfAbsencesAreDroppedIfThereAreOthers) {
+  EXPECT_THAT(while_all_ran({900.0, 49'999.0, 50'000.0, 4e6, -3.0}), testing::ElementsAre(900.0, 49'999.0, -3.0));
+  EXPECT_THAT(while_all_ran({4e6, 50'000.0}), testing::ElementsAre(4e6, 50'000.0));
+  EXPECT_TRUE(while_all_ran({}).empty());
+}
+
+TEST(WhileAllRan, ADelayIsADifferenceOnlyIfBothTimesCount) {
+  EXPECT_EQ(delay_while_all_ran(300.0, 420.0), 120.0);
+  EXPECT_EQ(delay_while_all_ran(300.0, 280.0), -20.0);
+  EXPECT_EQ(delay_while_all_ran(4e6, 420.0), 4e6) << "the lone one waited";
+  EXPECT_EQ(delay_while_all_ran(300.0, 50'000.0), 50'000.0);
+  EXPECT_EQ(delay_while_all_ran(3e6, 4e6), 4e6);
+}
+
 TEST(Quantile, IsLinearBetweenOrderStatistics) {
   const std::vector<double> values{0.0, 10.0, 20.0, 30.0, 40.0};
   EXPECT_EQ(quantile_of_sorted(values, 0.0), 0.0);
