@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "machine/model/copy_costs.hpp"
@@ -337,19 +336,7 @@ void Lowering::add_send(int peer, const Area& area, std::vector<LoweredOp>& ops)
                  .way_ns = costs_.propagation(rank_, peer),
                  .stream_ns = lent ? 0.0 : stream_ns(rank_, peer, bytes, messages_at_once(area)),
                  .gap_ns = costs_.send_gap(rank_, peer),
-                 .area = area,
-                 .row_scale = send_row_scale(costs_.send_gap(rank_, peer)),
-                 .lines = lent ? 1 : static_cast<std::size_t>(std::max(1.0, std::ceil(bytes / payload_bytes)))});
-}
-
-/// `gap_ns` relative to the mean gap of the row that was measured; 0: no row was. With fewer than three receivers it is
-/// the time that the sender is busy.
-double Lowering::send_row_scale(double gap_ns) const {
-  constexpr std::size_t least_pus = 4;
-  const auto& row = machine_.send_burst_ns;
-  if (!machine_.send_gap_ns || machine_.size() < least_pus || row.size() < 2) return 0.0;
-  const double mean_ns = std::accumulate(row.begin() + 1, row.end(), 0.0) / static_cast<double>(row.size() - 1);
-  return mean_ns > 0.0 ? gap_ns / mean_ns : 0.0;
+                 .area = area});
 }
 
 void Lowering::add_receive(int source, double bytes, bool combine, std::vector<LoweredOp>& ops) {

@@ -64,8 +64,7 @@ struct LoweredOp {
   double bytes = 0.0;         ///< that are read
   double buffer_bytes = 0.0;  ///< of the whole that they are part of
   Area area{};                ///< of the peer's that is read, or is lent
-  double row_scale = 0.0;     ///< receive: of Machine::recv_row_ns; send: of Machine::send_burst_ns
-  std::size_t lines = 1;      ///< send: of the message
+  double row_scale = 0.0;     ///< receive: of Machine::recv_row_ns
   double after_ns = 0.0;      ///< subsequent local work
   double least_ns() const;    ///< lower bound, whatever other ranks do
   bool shares_source() const { return source_ns > 0.0 || pages_ns > 0.0; }
@@ -164,7 +163,6 @@ class Lowering {
   double left_in_cache() const;
   double reread_ns(std::optional<double> share, int reader, int owner, double bytes) const;
   int messages_at_once(const Area& area) const;
-  double send_row_scale(double gap_ns) const;
   double stream_ns(int from, int to, double bytes, int messages) const;
   bool lends(double bytes) const;
   template <class Cost>

@@ -151,7 +151,6 @@ void ScheduleSimulator::begin_call(Rank& rank) {
   rank.stop = rank.at + program.begin.size();
   rank.part = Part::begin;
   rank.chunk = 0;
-  rank.sent_in_row = 0;
   rank.least_after_ns = program.least_ns() - program.set_up_ns - program.begin_ns;
 }
 
@@ -324,19 +323,11 @@ std::uint64_t ScheduleSimulator::area_key(int owner, const Area& area, std::size
   return part(owner, 0) | part(area.first, 15) | part(area.count, 30) | part(area.buffer, 45) | part(chunk, 48);
 }
 
-/// From the start of a send to that of the next. The store buffer takes the first lines of a row at once.
-double ScheduleSimulator::send_gap_ns(Rank& rank, const LoweredOp& op) const {
-  if (rank.receiving) rank.sent_in_row = 0;
-  rank.sent_in_row += op.lines;
-  const auto& row = machine_.send_burst_ns;
-  return op.row_scale > 0.0 && rank.sent_in_row < row.size() ? row[rank.sent_in_row] * op.row_scale : op.gap_ns;
-}
-
 void ScheduleSimulator::send(int number, Rank& rank, const LoweredOp& op) {
   const double start = std::max(rank.clock, rank.next_send_ns);
   if (op.exchanged) rank.exchange_start_ns = start;
   rank.clock = start + op.line_ns;
-  rank.next_send_ns = start + send_gap_ns(rank, op);
+  rank.next_send_ns = start + op.gap_ns;
   rank.receiving = false;
   queues_.put(number, op.peer, {rank.clock + op.way_ns, op.stream_ns, start, op.area});
   rank.clock += op.stream_ns / 2;

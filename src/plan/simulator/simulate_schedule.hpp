@@ -107,13 +107,12 @@ class ScheduleSimulator {
     std::size_t chunks_before = 0;  ///< of earlier calls
     std::size_t posted = 0;
     double exchange_start_ns = 0.0;
-    double next_send_ns = 0.0;    ///< when the next send may start
-    bool receiving = false;       ///< the last message operation was a receive
-    std::size_t in_row = 0;       ///< receives since the rank had to wait
-    std::size_t sent_in_row = 0;  ///< lines, since the last receive
-    double returned_ns = 0.0;     ///< when the last lent buffer that was received has been read
-    int lent = 0;                 ///< messages that have not been received
-    std::vector<double> ticks;    ///< when each was posted, by chunk
+    double next_send_ns = 0.0;  ///< when the next send may start
+    bool receiving = false;     ///< the last message operation was a receive
+    std::size_t in_row = 0;     ///< receives since the rank had to wait
+    double returned_ns = 0.0;   ///< when the last lent buffer that was received has been read
+    int lent = 0;               ///< messages that have not been received
+    std::vector<double> ticks;  ///< when each was posted, by chunk
     Part part = Part::begin;
     LoweredProgram program;
     double start_ns = 0.0;
@@ -161,7 +160,6 @@ class ScheduleSimulator {
   double ready_ns(int number, Rank& rank, const LoweredOp& op) const;
   double stage_ready_ns(Rank& rank) const;
   bool perform(int number, Rank& rank, const LoweredOp& op, double read_ns = -1.0);
-  double send_gap_ns(Rank& rank, const LoweredOp& op) const;
   void send(int number, Rank& rank, const LoweredOp& op);
   void take_first_line(Rank& rank, const LoweredOp& op, double first_line_ns) const;
   void receive(int number, Rank& rank, const LoweredOp& op, double read_ns);

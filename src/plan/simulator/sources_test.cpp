@@ -248,32 +248,6 @@ TEST(ChannelLines, AreFetchedMoreSlowlyByManyRanksAtOnce) {
       << "ranks that share a PU take turns";
 }
 
-// The first lines of a row leave at once. Messages of two lines, or between other PUs, have gaps in proportion.
-TEST(SendRows, BeginWithWhatTheStoreBufferHolds) {
-  Machine machine = test::uniform_machine(6, 1.0, 30.0);
-  machine.propagation_ns = Matrix(6, 60.0);
-  machine.send_gap_ns = Matrix(6, 40.0);
-  machine.lines_ns = {100.0, 100.0};
-  const auto ns = [&](int ranks, std::size_t bytes) {
-    return total_ns(machine, "scatter_linear+channels", bytes, ranks);
-  };
-  EXPECT_NEAR(ns(5, 8) - ns(2, 8), 3 * 40.0, 1.0);
-  machine.send_burst_ns = {1.0, 2.0, 8.0, 60.0, 90.0};  // the mean gap is 40
-  EXPECT_NEAR(ns(3, 8) - ns(2, 8), 2.0, 1.0);
-  EXPECT_NEAR(ns(4, 8) - ns(2, 8), 2.0 + 8.0, 1.0);
-  EXPECT_NEAR(ns(6, 8) - ns(2, 8), 2.0 + 8.0 + 60.0 + 90.0, 1.0);
-  EXPECT_NEAR(ns(5, 64) - ns(2, 64), 8.0 + 90.0 + 40.0, 1.0) << "two lines each, the last beyond the row";
-  machine.send_gap_ns = Matrix(6, 80.0);
-  EXPECT_NEAR(ns(4, 8) - ns(2, 8), 2 * (2.0 + 8.0), 1.0);
-  // With fewer than three receivers other things were timed.
-  Machine few = test::uniform_machine(3, 1.0, 30.0);
-  few.propagation_ns = Matrix(3, 60.0);
-  few.send_gap_ns = Matrix(3, 40.0);
-  few.send_burst_ns = {1.0, 2.0, 8.0};
-  EXPECT_NEAR(total_ns(few, "scatter_linear+channels", 8, 3) - total_ns(few, "scatter_linear+channels", 8, 2), 40.0,
-              1.0);
-}
-
 // All send at once. The root waits for the first; the lines of the next it has to wait for as well.
 TEST(ReceiveRows, BeginAnewAfterAWait) {
   Machine machine = test::uniform_machine(5, 10.0, 30.0);
