@@ -169,8 +169,9 @@ def main():
     timed = {each["operation"] for each in cells}
     cells = [each for each in before["cells"] if each["operation"] not in timed] + cells
     document["teams"] = [each for each in document["teams"] if each["team"] != name]
-    document["teams"].append({"team": name, "mean_error": mean_error(cells), "cells": cells})
-    document["version"] = team.run("--version").strip()
+    document["teams"].append({"team": name, "version": team.run("--version").strip(), "mean_error": mean_error(cells),
+                              "cells": cells})
+    document.pop("version", None)  # of files in which all teams had one
     file.write_text(json.dumps(document, indent=1) + "\n")
     print(f"{name}: mean error {mean_error(cells)} of {sum(each['counts'] for each in cells)} cells", file=sys.stderr)
 
