@@ -197,8 +197,8 @@ class MeasurementCampaign {
     return medians;
   }
 
-  /// The medians of rounds that take the time at which they must end; none without time. `share`: of the time that such
-  /// rounds may take.
+  /// The medians of rounds, while_all_ran(), that take the time at which they must end; none without time. `share`: of
+  /// the time that such rounds may take.
   template <class TimeRound>
   Result<std::vector<double>> repeat(TimeRound&& time_round, double share = 1.0) {
     const double budget_s = 0.1 * (deadline_s_ - start_s_);

@@ -4,7 +4,7 @@
 //              channel 0             <--- | thread on PU s1    The receiver waits for that of sender 0, then takes the
 //              channel 1             <--- |   ...              others in turn.
 //
-// Counters of two PUs may differ, which adds the same to all rows.
+// Counters of two PUs may differ, which adds the same to all rows. If by least_absence_ns or more, rows stay unknown.
 #include <algorithm>
 #include <memory>
 #include <numeric>

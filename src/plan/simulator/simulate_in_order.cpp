@@ -26,8 +26,8 @@ namespace {
 
 /// Lines that a core asks for at once, in bytes: 48 of them, as many as the L2 caches of server cores may wait for.
 constexpr double asked_at_once_bytes = 48 * 64;
-/// How much of what a PU wrote last its caches keep, relative to CopyCosts::cached_bytes. That is three eighths of
-/// them.
+/// How much of what a PU wrote last its caches keep, relative to CopyCosts::cached_bytes, which is as a rule three
+/// eighths of its second cache.
 constexpr double written_kept = 2.0;
 
 }  // namespace
