@@ -97,6 +97,7 @@ TEST(CostsByClass, DescribeWhatIsRegularExactly) {
   const auto& nodes = costs->residuals(1);
   EXPECT_NE(std::find(nodes.begin(), nodes.end(), Residual{0, 3, 500.0}), nodes.end());
   EXPECT_EQ(costs->residuals(pu_level), (std::vector<Residual>{{2, 20, 900.0}}));
+  EXPECT_TRUE(costs->has_residuals());
   std::vector<double> row(pus.size());
   for (std::size_t a = 0; a < pus.size(); ++a) {
     by_class.copy_row(a, row.data());
@@ -149,6 +150,7 @@ TEST(CostsByClass, LargeMachinesAreHeldByClass) {
   EXPECT_EQ(synthetic({.packages = 2, .cores = 128}).send_ns.classes(), nullptr);
   const auto machine = synthetic(large());
   ASSERT_NE(machine.send_ns.classes(), nullptr);
+  EXPECT_FALSE(machine.send_ns.classes()->has_residuals());
   const SynthSpec spec = large();
   for (std::size_t a = 0; a < machine.size(); a += 7) {
     for (std::size_t b = 0; b < machine.size(); ++b) {
