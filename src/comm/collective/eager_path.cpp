@@ -157,6 +157,13 @@ template <class ACallBuffers>
   return link.out.send(data, bytes, endpoint.waiter_);
 }
 
+/// The next message of a single line, read in the channel until it is released; nullptr: interrupted.
+inline const std::byte* EagerPath::await_line(Endpoint& endpoint, Link& link) noexcept {
+  ++endpoint.lines_moved_;
+  endpoint.waiting_for_ = link.peer;
+  return link.in.peek(endpoint.waiter_);
+}
+
 inline bool EagerPath::receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
   endpoint.waiting_for_ = link.peer;
@@ -258,7 +265,13 @@ bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallB
   std::byte* const to = buffers.at(step.to);
   const std::size_t bytes = buffers.length(step.to);
   const std::byte* theirs = operand;
-  if (step.kind == Move::Kind::get_combine) {
+  // The payload of a line is aligned to 8 bytes, which suffices for elements of up to 8 bytes.
+  const bool in_channel = step.in != nullptr && bytes <= channel::line_payload && op.merge != nullptr &&
+                          op.element_bytes <= sizeof(std::uint64_t);
+  if (in_channel) {
+    theirs = await_line(endpoint, *step.in);
+    if (theirs == nullptr) return false;
+  } else if (step.kind == Move::Kind::get_combine) {
     theirs = buffers.theirs(step);
   } else if (step.kind != Move::Kind::combine) {
     if (!receive(endpoint, *step.in, operand, bytes)) return false;
@@ -268,6 +281,7 @@ bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallB
     theirs = buffers.at(step.from);
   }
   fold(op, to, buffers.at(step.with), theirs, bytes, step.theirs_first);
+  if (in_channel) step.in->in.release();
   return true;
 }
 

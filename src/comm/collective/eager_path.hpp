@@ -107,6 +107,7 @@ class EagerPath {
   template <class ACallBuffers>
   static bool fetch_and_wait(Endpoint& endpoint, const ACallBuffers& buffers, const EagerStep& step) noexcept;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;
+  static const std::byte* await_line(Endpoint& endpoint, Link& link) noexcept;
   static bool receive(Endpoint& endpoint, Link& link, std::byte* data, std::size_t bytes) noexcept;
   static bool await(Endpoint& endpoint, int source, std::uint64_t value) noexcept;
   static bool wait_for_tick(Endpoint& endpoint, int source, std::uint64_t value) noexcept;

@@ -448,8 +448,7 @@ inline const std::byte* Endpoint::await_line(Link& link, Step::Kind kind) noexce
   return link.in.peek(waiter_);
 }
 
-inline bool Endpoint::flood_line(void* data, std::size_t bytes, int root) noexcept {
-  const Route& route = broadcast_route_;
+inline bool Endpoint::flood_line(const Route& route, void* data, std::size_t bytes, int root) noexcept {
   Link* const from = root == rank_ ? nullptr : route.link_toward(root);
   if (from != nullptr) {
     const std::byte* const message = await_line(*from, Step::Kind::recv);
@@ -464,9 +463,8 @@ inline bool Endpoint::flood_line(void* data, std::size_t bytes, int root) noexce
   return true;
 }
 
-inline bool Endpoint::gather_line(const void* in, void* result, std::size_t count, const Reduction& op,
-                                  int root) noexcept {
-  const Route& route = reduce_route_;
+inline bool Endpoint::gather_line(const Route& route, const void* in, void* result, std::size_t count,
+                                  const Reduction& op, int root) noexcept {
   Link* const parent = root == rank_ ? nullptr : route.link_toward(root);
   void* const accumulator = parent == nullptr ? result : scratch_.data();
   const void* value = in;
@@ -506,12 +504,13 @@ inline bool Endpoint::exchange_line(const CachelinePaddedVector<Action>& exchang
   return true;
 }
 
-Status Endpoint::broadcast_line(void* data, std::size_t bytes, int root) noexcept {
-  return enter(Operation::broadcast) && flood_line(data, bytes, root) ? Status::ok : state_.status();
+Status Endpoint::broadcast_line(const Route& route, void* data, std::size_t bytes, int root) noexcept {
+  return enter(Operation::broadcast) && flood_line(route, data, bytes, root) ? Status::ok : state_.status();
 }
 
-Status Endpoint::reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
-  return enter(Operation::reduce) && gather_line(in, result, count, op, root) ? Status::ok : state_.status();
+Status Endpoint::reduce_line(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
+                             int root) noexcept {
+  return enter(Operation::reduce) && gather_line(route, in, result, count, op, root) ? Status::ok : state_.status();
 }
 
 Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
@@ -523,11 +522,12 @@ Status Endpoint::two_phase_commit(void* proposal, std::size_t bytes, bool (*vote
                                   bool* committed, int root) noexcept {
   if (!enter(Operation::two_phase_commit)) return state_.status();
   static const Reduction all = bit_and<std::uint8_t>();
-  if (!flood_line(proposal, bytes, root)) return state_.status();
+  if (!flood_line(broadcast_route_, proposal, bytes, root)) return state_.status();
   std::uint8_t verdict = vote(proposal, context) ? 1 : 0;
   if (!votes_.empty()) {
     if (!exchange_line(votes_, &verdict, &verdict, 1, all)) return state_.status();
-  } else if (!gather_line(&verdict, &verdict, 1, all, root) || !flood_line(&verdict, 1, root)) {
+  } else if (!gather_line(reduce_route_, &verdict, &verdict, 1, all, root) ||
+             !flood_line(broadcast_route_, &verdict, 1, root)) {
     return state_.status();
   }
   *committed = verdict != 0;
@@ -545,10 +545,26 @@ bool Endpoint::fits_line(const Collective& call) const noexcept {
   return op.merge != nullptr && op.commutative && op.element_bytes <= sizeof(std::uint64_t);
 }
 
-Status Endpoint::run_line(const Collective& call) noexcept {
+/// Whether a call is run with messages of a single line. `prepared`: its recipe; nullptr: the planned tree or exchange.
+inline bool Endpoint::is_line(const Collective& call, const CachedSchedule* prepared) const noexcept {
+  if (prepared == nullptr) return fits_line(call);
+  return prepared->tree.has_value() && !call.reduction.reproducible && fits_line(call);
+}
+
+/// The tree that the messages of a call of a single line follow, by the planned tree or that of a recipe. nullptr:
+/// none.
+inline const Route* Endpoint::line_route(const Collective& call, const CachedSchedule* prepared) const noexcept {
+  if (prepared != nullptr) return prepared->tree ? &*prepared->tree : nullptr;
+  return call.operation == Operation::broadcast ? &broadcast_route_
+         : call.operation == Operation::reduce  ? &reduce_route_
+                                                : nullptr;
+}
+
+/// Requirement: the call fits a line. `tree`: of a broadcast or a reduction.
+Status Endpoint::run_line(const Collective& call, const Route* tree) noexcept {
   switch (call.operation) {
-    case Operation::broadcast: return broadcast_line(call.out, call.count * call.element_bytes, call.root);
-    case Operation::reduce: return reduce_line(call.in, call.out, call.count, call.reduction, call.root);
+    case Operation::broadcast: return broadcast_line(*tree, call.out, call.count * call.element_bytes, call.root);
+    case Operation::reduce: return reduce_line(*tree, call.in, call.out, call.count, call.reduction, call.root);
     default: return allreduce_line(call.in, call.out, call.count, call.reduction);
   }
 }
@@ -557,7 +573,7 @@ Status Endpoint::run_broadcast(void* data, std::size_t bytes, int root) noexcept
   const LastCall& recent = recent_[static_cast<std::size_t>(Operation::broadcast)];
   if (recent.is_line(bytes, root, state_.selector->generation()) && recent.element_bytes == 1 && data != nullptr &&
       started_.empty()) [[likely]]
-    return broadcast_line(data, bytes, root);
+    return broadcast_line(*recent.tree, data, bytes, root);
   return run(Collective::broadcast(data, bytes, root));
 }
 
@@ -565,7 +581,7 @@ Status Endpoint::run_reduce(const void* in, void* result, std::size_t count, con
   const LastCall& recent = recent_[static_cast<std::size_t>(Operation::reduce)];
   if (recent.is_line(count, root, state_.selector->generation()) && recent.combines_by(op) && in != nullptr &&
       (result != nullptr || rank_ != root) && started_.empty()) [[likely]]
-    return reduce_line(in, result, count, op, root);
+    return reduce_line(*recent.tree, in, result, count, op, root);
   return run(Collective::reduce(in, result, count, op, root));
 }
 
@@ -578,6 +594,16 @@ Status Endpoint::run_allreduce(const void* in, void* result, std::size_t count, 
 }
 
 // ---- schedules ------------------------------------------------------------------------------
+
+/// This rank's view of the tree of a request, for the request's root only.
+Route Endpoint::route_in(const ScheduleRequest& request) {
+  Route route;
+  const auto me = static_cast<std::size_t>(rank_);
+  for (const int child : request.tree.children[me]) route.flood.push_back(link_to(child));
+  route.toward.assign(static_cast<std::size_t>(request.root) + 1, static_cast<std::uint16_t>(route.flood.size()));
+  if (rank_ != request.root) route.flood.push_back(link_to(request.parents[me]));
+  return route;
+}
 
 const CachedSchedule* Endpoint::prepare(const SelectedRecipe& choice, const Collective& call) noexcept {
   const auto number = static_cast<std::size_t>(choice.number);
@@ -596,6 +622,7 @@ const CachedSchedule* Endpoint::prepare(const SelectedRecipe& choice, const Coll
     }
     auto prepared = std::make_unique<CachedSchedule>(CachedSchedule{choice.recipe, make_schedule(*request, rank_)});
     prepared->eager = EagerPath::compile(*this, choice.recipe, prepared->schedule, call.operation);
+    if (is_along_tree(choice.recipe)) prepared->tree = route_in(*request);
     by_root[at] = std::move(prepared);
     return by_root[at].get();
   } catch (const std::bad_alloc&) {
@@ -625,7 +652,9 @@ void Endpoint::regain_buffers() noexcept {
 }
 
 Status Endpoint::execute(const Collective& call, const CachedSchedule* prepared) noexcept {
-  if (prepared == nullptr || !enter(call.operation)) return state_.status();
+  if (prepared == nullptr) return state_.status();
+  if (is_line(call, prepared)) return run_line(call, line_route(call, prepared));
+  if (!enter(call.operation)) return state_.status();
   if (prepared->eager.fits(*this, call)) return prepared->eager.run(*this, call) ? Status::ok : state_.status();
   if (!blocking_.begin(*this, call, *prepared)) return state_.status();
   for (;;) {
@@ -644,7 +673,8 @@ Status Endpoint::execute(const Collective& call, const CachedSchedule* prepared)
 void Endpoint::remember(const Collective& call, const CachedSchedule* prepared) noexcept {
   if (call.uneven || call.sync != Sync::loose || call.reduction.reproducible) return;
   recent_[static_cast<std::size_t>(call.operation)] = {.known = true,
-                                                       .line = prepared == nullptr && fits_line(call) && !call.at_rest,
+                                                       .line = is_line(call, prepared) && !call.at_rest,
+                                                       .tree = line_route(call, prepared),
                                                        .reads = call.in != nullptr,
                                                        .writes = call.out != nullptr,
                                                        .commutative = call.reduction.commutative,
@@ -660,7 +690,7 @@ void Endpoint::remember(const Collective& call, const CachedSchedule* prepared) 
 
 /// Runs a call by the endpoint's own code.
 Status Endpoint::run_planned(const Collective& call) noexcept {
-  if (fits_line(call)) return run_line(call);
+  if (fits_line(call)) return run_line(call, line_route(call, nullptr));
   switch (call.operation) {
     case Operation::broadcast: return broadcast(call.out, call.count * call.element_bytes, call.root);
     case Operation::reduce: return reduce(call.in, call.out, call.count, call.reduction, call.root);
@@ -677,7 +707,7 @@ Status Endpoint::run_barrier() noexcept {
 Status Endpoint::run(const Collective& call) noexcept {
   const LastCall& recent = recent_[static_cast<std::size_t>(call.operation)];
   if (started_.empty() && recent.is_like(call, state_.selector->generation())) [[likely]] {
-    return recent.line                  ? run_line(call)
+    return recent.line                  ? run_line(call, recent.tree)
            : recent.prepared == nullptr ? run_planned(call)
                                         : execute(call, recent.prepared);
   }

@@ -41,16 +41,6 @@ struct Action {
   std::uint32_t row = 0;  ///< of the first of several sends in a row: how many
 };
 
-/// One rank's view of a tree.
-struct Route {
-  CachelinePaddedVector<Link*> flood;           ///< neighbours, most urgent first
-  CachelinePaddedVector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
-
-  Link* link_toward(int root) const { return flood[toward[static_cast<std::size_t>(root)]]; }
-  /// Whether more than one neighbour is left without this one, which may be null.
-  bool is_row(const Link* except) const { return flood.size() > (except != nullptr ? 2U : 1U); }
-};
-
 /// Records the steps of a collective, for tests that compare them with its plan.
 using StepLog = std::vector<Step>;
 
@@ -137,6 +127,7 @@ class alignas(separation_bytes) Endpoint {
   struct LastCall {
     bool known = false;
     bool line = false;                   ///< run by the endpoint's own code, with messages of a single line
+    const Route* tree = nullptr;         ///< that these follow, unless it is an allreduce
     bool reads = false, writes = false;  ///< `in`, `out` was given
     bool commutative = true, at_rest = false;
     int root = 0;
@@ -192,7 +183,8 @@ class alignas(separation_bytes) Endpoint {
   void remember(const Collective& call, const CachedSchedule* prepared) noexcept;
   Status run_loose(const Collective& call) noexcept;
   Status run_planned(const Collective& call) noexcept;
-  Status run_line(const Collective& call) noexcept;
+  Status run_line(const Collective& call, const Route* tree) noexcept;
+  const Route* line_route(const Collective& call, const CachedSchedule* prepared) const noexcept;
   Status commit_in_parts(const Collective& call) noexcept;
   void drain() noexcept;
   bool begin_phase(StartedCollective& started) noexcept;
@@ -211,14 +203,18 @@ class alignas(separation_bytes) Endpoint {
   bool exchange_chunk(const std::byte* value, std::byte* result, std::size_t count, const Reduction& op) noexcept;
   bool exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   bool fits_line(const Collective& call) const noexcept;
+  bool is_line(const Collective& call, const CachedSchedule* prepared) const noexcept;
+  Route route_in(const ScheduleRequest& request);
   bool send_line(Link& link, const void* data, std::size_t bytes) noexcept;
   const std::byte* await_line(Link& link, Step::Kind kind) noexcept;
-  bool flood_line(void* data, std::size_t bytes, int root) noexcept;
-  bool gather_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  bool flood_line(const Route& route, void* data, std::size_t bytes, int root) noexcept;
+  bool gather_line(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
+                   int root) noexcept;
   bool exchange_line(const CachelinePaddedVector<Action>& exchange, const void* in, void* result, std::size_t count,
                      const Reduction& op) noexcept;
-  Status broadcast_line(void* data, std::size_t bytes, int root) noexcept;
-  Status reduce_line(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept;
+  Status broadcast_line(const Route& route, void* data, std::size_t bytes, int root) noexcept;
+  Status reduce_line(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
+                     int root) noexcept;
   Status allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   bool gather_in_order(const void* in, void* result, std::size_t count, const Reduction& op) noexcept;
   bool combine_from(Link& link, std::byte* accumulator, std::size_t count, const Reduction& op,

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "comm/collective/eager_path.hpp"
@@ -29,7 +30,8 @@ bool holds_all(Operation operation, Buffer buffer) noexcept;
 struct CachedSchedule {
   Recipe recipe;
   Schedule schedule;
-  EagerPath eager{};  ///< the same for short messages; may be empty
+  EagerPath eager{};            ///< the same for short messages; may be empty
+  std::optional<Route> tree{};  ///< of a recipe along a tree: the same for messages of a single line
 };
 
 class Execution {

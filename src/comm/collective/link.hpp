@@ -1,4 +1,5 @@
-// Link: a rank's state for one peer: the channels in both directions, and access to the peer's memory.
+// Link: a rank's state for one peer: the channels in both directions, and access to the peer's memory. Route: the links
+// of a rank in a tree.
 #pragma once
 
 #include <sys/types.h>
@@ -7,6 +8,7 @@
 #include <cstdint>
 
 #include "base/cacheline.hpp"
+#include "base/cacheline_padded.hpp"
 #include "channel/ump.hpp"
 #include "comm/collective/work_sharing.hpp"
 #include "comm/group/shared_layout.hpp"
@@ -32,6 +34,16 @@ struct alignas(separation_bytes) Link {
     theirs_read->count.store(++taken, ordering::buffer_return);
     unpark(theirs_read->parking);
   }
+};
+
+/// One rank's view of a tree.
+struct Route {
+  CachelinePaddedVector<Link*> flood;           ///< neighbours, most urgent first
+  CachelinePaddedVector<std::uint16_t> toward;  ///< per root: index in `flood` of the neighbour on the way to it
+
+  Link* link_toward(int root) const { return flood[toward[static_cast<std::size_t>(root)]]; }
+  /// Whether more than one neighbour is left without this one, which may be null.
+  bool is_row(const Link* except) const { return flood.size() > (except != nullptr ? 2U : 1U); }
 };
 
 }  // namespace smelt::comm

@@ -175,6 +175,65 @@ TEST_P(Topology, ShortCallsSendAsPlanned) {
   }
 }
 
+/// Recipes name trees other than the planned ones. Their messages of a single line take the same code, for every root.
+TEST(PlanAgreement, ShortCallsAlongNamedTreesSendAsPlanned) {
+  for (const std::string tree : {"sequential", "stream", "k-nomial:4", "chain"}) {
+    for (const int ranks : {2, 3, 8, 13}) {
+      const auto broadcasts = make_state("best", ranks, "", "broadcast_tree+channels+tree=" + tree);
+      const auto reductions = make_state("best", ranks, "", "reduce_tree+channels+tree=" + tree);
+      for (int call = 0; call < 2 * ranks; ++call) {
+        const int root = call / 2;  // twice each: the second call knows the tree
+        SCOPED_TRACE(tree + ", rank " + std::to_string(root) + " of " + std::to_string(ranks));
+        PlanOptions options;
+        options.topology = tree;
+        options.root = root;
+        const auto down = make_plan(broadcasts->machine, broadcasts->group, Operation::broadcast, options);
+        const auto up = make_plan(reductions->machine, reductions->group, Operation::reduce, options);
+        ASSERT_TRUE(down && up);
+        const auto sent = record(*broadcasts, [&](Endpoint& e) {
+          int value = e.rank() == root ? 5 : 0;
+          e.run_broadcast(&value, sizeof value, root);
+          EXPECT_EQ(value, 5);
+        });
+        EXPECT_EQ(sent, steps(*down));
+        const auto reduced = record(*reductions, [&](Endpoint& e) {
+          const double mine = e.rank() + 1.0;
+          double value = 0;
+          e.run_reduce(&mine, &value, 1, sum<double>(), root);
+          if (e.rank() == root) EXPECT_EQ(value, ranks * (ranks + 1) / 2.0);
+        });
+        EXPECT_EQ(reduced, steps(*up));
+      }
+    }
+  }
+}
+
+/// Of the same tree, some ranks may run a call by its schedule and others by the code for a single line.
+TEST(PlanAgreement, ShortCallsAgreeWithStartedOnes) {
+  constexpr int ranks = 8;
+  for (const std::string tree : {"sequential", "k-nomial:4"}) {
+    const auto state = make_state("best", ranks, "", "reduce_tree+channels+tree=" + tree);
+    for (int turn = 0; turn < 2 * ranks; ++turn) {
+      const int root = turn % ranks;
+      record(*state, [&](Endpoint& e) {
+        const double mine = e.rank() + turn;
+        double value = 0;
+        const Collective call = Collective::reduce(&mine, &value, 1, sum<double>(), root);
+        if ((e.rank() + turn) % 3 == 0) {
+          StartedCollective started;
+          started.call = call;
+          started.endpoint = &e;
+          e.start(started);
+          EXPECT_EQ(e.finish(started), Status::ok);
+        } else {
+          EXPECT_EQ(e.run(call), Status::ok);
+        }
+        if (e.rank() == root) EXPECT_EQ(value, ranks * (ranks - 1) / 2.0 + ranks * turn) << tree << ' ' << turn;
+      });
+    }
+  }
+}
+
 TEST_P(Topology, OtherRootsUseTheRerootedTree) {
   auto state = make_state(GetParam(), 11);
   const Plan& plan = plan_of(*state, Operation::broadcast);

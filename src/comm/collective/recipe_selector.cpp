@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "channel/line.hpp"
+
 namespace smelt::comm {
 namespace {
 
@@ -93,13 +95,18 @@ plan::PlannedTrees RecipeSelector::trees() const {
           {}};
 }
 
+bool is_along_tree(const Recipe& recipe) noexcept {
+  return recipe.access == Access::channels && recipe.chunk_bytes == 0 &&
+         (recipe.algorithm == "broadcast_tree" || recipe.algorithm == "reduce_tree");
+}
+
 /// The endpoint has its own code for messages along the planned trees, and for the planned allreduce.
 bool RecipeSelector::is_planned(const Recipe& recipe) const {
   if (recipe.access != Access::channels || !recipe.tree.empty() || recipe.chunk_bytes != 0) return false;
   const bool exchange = !config_.plans[static_cast<int>(Operation::allreduce)].reduce_tree.has_value();
   if (recipe.algorithm == "allreduce_tree") return !exchange;
   if (recipe.algorithm == "allreduce_recursive_doubling") return exchange;
-  return recipe.algorithm == "broadcast_tree" || recipe.algorithm == "reduce_tree";
+  return is_along_tree(recipe);
 }
 
 const SelectedRecipe* RecipeSelector::choice_of(const Recipe& recipe, Order order) {
@@ -244,7 +251,8 @@ std::optional<RecipeSelector::LocalExpansion> RecipeSelector::expand_recipe(cons
                                                                             const plan::PlannedTrees& trees) const {
   auto request = plan::make_request(*config_.machine, *config_.group, recipe, 0, trees);
   if (!request) return std::nullopt;
-  return LocalExpansion{plan::expand_recipe(*request, bytes, config_.reach), is_planned(recipe)};
+  const bool own_code = is_planned(recipe) || (is_along_tree(recipe) && bytes <= channel::line_payload);
+  return LocalExpansion{plan::expand_recipe(*request, bytes, config_.reach), own_code};
 }
 
 std::vector<RankedRecipe> RecipeSelector::distinct(const std::vector<RankedRecipe>& ranked, std::size_t bytes) const {

@@ -26,6 +26,10 @@ struct SelectedRecipe {
   bool planned = false;  ///< the endpoint's own code for the planned trees does it
 };
 
+/// Whether a recipe sends whole vectors along the edges of a tree, one message on each: the endpoint's own code does
+/// that for vectors of a single line.
+bool is_along_tree(const Recipe& recipe) noexcept;
+
 /// The orders of operands that a reduction allows.
 enum class Order { any, by_rank, canonical };
 inline Order order_of(const Reduction& reduction) noexcept {
