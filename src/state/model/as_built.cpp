@@ -12,9 +12,12 @@ namespace {
 
 // Software costs in cycles, for processors of the last ten years. `smelt bench map` and `smelt bench log` show how well
 // they fit.
-constexpr double call_cycles = 18.0;         ///< an operation that may send messages
-constexpr double message_cycles = 100.0;     ///< to parse a message, find its receiver, and create the next one
-constexpr double copying_cycles = 100.0;     ///< to note at both ends that there is a copy, or that it is gone
+constexpr double call_cycles = 18.0;      ///< an operation that may send messages
+constexpr double message_cycles = 100.0;  ///< to parse a message, find its receiver, and create the next one
+constexpr double copying_cycles = 100.0;  ///< to note at both ends that there is a copy, or that it is gone
+/// rep_2pc: to read the clock around a vote, to change the own replica and read the result; the flags are taken
+/// meanwhile
+constexpr double issue_cycles = 200.0;
 constexpr double log_lookup_cycles = 45.0;   ///< to learn that all entries of the log have been applied
 constexpr double log_append_cycles = 165.0;  ///< to append, decide, deliver
 /// A rank with a replica looks for others' messages at each update and at each eighth lookup
@@ -155,8 +158,10 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
   }
   if (algorithm == "rep_2pc") {
     // The flags of all ranks are used by one update at a time.
+    const double issuing = cycles(setting, issue_cycles);
+    printed.client_update += issuing;
     printed.serial = q * (on.broadcast_round_trip(m.vote_request, m.vote, setting.clients - 1) +
-                          on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + access);
+                          on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + access + issuing);
     return with_calls(setting, printed);
   }
   if (algorithm == "shared") {
