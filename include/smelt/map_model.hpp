@@ -66,7 +66,8 @@ MapPlatform intermediate_platform();
 MapPlatform ideal_platform();
 
 /// The model's parameters for a measured machine, in nanoseconds: means over the ordered pairs of the group's PUs.
-/// A message fills one cache line. Requirements: a group that fits the machine.
+/// A message fills one cache line, and takes as long as a lone one, or half of a round trip if that is longer.
+/// Requirements: a group that fits the machine.
 /// Errors: a machine without costs; fewer than two different PUs. Cost: O(n^2) in the size of the group.
 Result<MapPlatform> platform_of(const Machine& machine, const Group& group);
 
@@ -110,7 +111,7 @@ struct MapPrediction {
   double lookup_ns = 0.0;      ///< of a client's time, per lookup
   double update_ns = 0.0;      ///< ... per update, with what other clients' updates cost this one
   double overlapped_ns = 0.0;  ///< of this, per operation, is done while the client would wait
-  double clients_per_s = 0.0;  ///< limit by the clients: T^c
+  double clients_per_s = 0.0;  ///< limit by the clients: T^c; those of `kv` also serve others, beside the above
   double servers_per_s = 0.0;  ///< limit by servers or another shared resource, otherwise infinite: T^s
   double per_s = 0.0;          ///< the smaller of them: T
 };

@@ -12,10 +12,17 @@ namespace {
 
 // Software costs in cycles, for processors of the last ten years. `smelt bench map` and `smelt bench log` show how well
 // they fit.
-constexpr double call_cycles = 18.0;         ///< an operation that may send messages
-constexpr double message_cycles = 100.0;     ///< to parse a message, find its receiver, and create the next one
-constexpr double log_lookup_cycles = 65.0;   ///< to learn that all entries of the log have been applied
-constexpr double log_append_cycles = 240.0;  ///< to append, decide, deliver
+constexpr double call_cycles = 18.0;      ///< an operation that may send messages
+constexpr double message_cycles = 100.0;  ///< to parse a message, find its receiver, and create the next one
+constexpr double copying_cycles = 100.0;  ///< to note at both ends that there is a copy, or that it is gone
+/// rep_2pc: to read the clock around a vote, to change the own replica and read the result; the flags are taken
+/// meanwhile
+constexpr double issue_cycles = 200.0;
+constexpr double log_lookup_cycles = 45.0;   ///< to learn that all entries of the log have been applied
+constexpr double log_append_cycles = 165.0;  ///< to append, decide, deliver
+/// A rank with a replica looks for others' messages at each update and at each eighth lookup
+/// (Member::step_now_and_then).
+constexpr double lookups_between_looks = 8.0;
 /// A processor continues while it waits for a line, so about one of two remote accesses is waited for.
 constexpr double lines_waited_for = 0.5;
 
@@ -55,6 +62,65 @@ MapCosts sequenced(const MapSetting& setting, MapCosts printed) {
   return costs;
 }
 
+/// kv: clients with a replica, and those that send their operations to one.
+struct KvAsBuilt {
+  explicit KvAsBuilt(const MapSetting& setting)
+      : clients(setting.clients),
+        replicas(std::min<double>(setting.platform.replicas == 0 ? clients : setting.platform.replicas, clients)),
+        p(setting.load.lookups),
+        line(setting.platform.line.value_or(setting.platform.latency)) {
+    const MessageCosts on(setting.platform);
+    const MapMessages& m = setting.load.messages;
+    const double hash = hash_of(setting), access = access_of(setting), call = cycles(setting, call_cycles);
+    const double changes = (replicas - 1.0) * (1.0 - p);  // by others, for each of this rank's accesses
+    const bool asks = setting.load.consistency == Consistency::linearizable;
+    const double asking = asks ? cycles(setting, log_lookup_cycles) + changes / (changes + 1.0) * line : 0.0;
+    const double appending = cycles(setting, log_append_cycles) + (replicas > 1.0 ? 2.0 * line : 0.0);
+    lookup = hash + call + access + asking;
+    update = hash + call + access + appending + (replicas - 1.0) * (line + access);
+    far_lookup = on.round_trip(m.lookup, m.value) + lookup;
+    far_update = on.round_trip(m.update, m.acknowledge) + update;
+    // Whoever looks for a message that has just arrived waits for its whole line.
+    serving =
+        line - call +
+        mean(on.receive(m.lookup) + lookup + on.send(m.value), on.receive(m.update) + update + on.send(m.acknowledge));
+  }
+
+  double mean(double of_lookup, double of_update) const { return p * of_lookup + (1.0 - p) * of_update; }
+  /// Of all clients, if these are the times of one with a replica and of one without.
+  double of_all(double near, double far) const { return clients / (replicas / near + (clients - replicas) / far); }
+
+  /// Cycles per operation of all clients that are lost because a rank with a replica serves others: its own operations
+  /// take longer, and theirs wait until it looks. Between two operations of its own it serves each of them once at
+  /// most.
+  double lost() const {
+    const double others = clients / replicas - 1.0;
+    const double near = mean(lookup, update), far = mean(far_lookup, far_update);
+    if (others <= 0.0) return 0.0;
+    const double until_look = std::min(lookups_between_looks, 1.0 / std::max(1.0 - p, 1e-9)) / 2.0 * near;
+    const double share = others * serving / (far + until_look);  // of its time
+    const double most = near + others * serving;
+    const double longer = share < 1.0 ? std::min(near / (1.0 - share), most) : most;
+    return of_all(longer, std::max(far + until_look, longer)) -
+           mean(of_all(lookup, far_lookup), of_all(update, far_update));
+  }
+
+  double clients, replicas, p, line;
+  double lookup = 0.0, update = 0.0;          ///< of a client with a replica
+  double far_lookup = 0.0, far_update = 0.0;  ///< of one without, if nobody waits
+  double serving = 0.0;                       ///< what one of these costs the rank with the replica
+};
+
+MapCosts kv_as_built(const MapSetting& setting) {
+  const KvAsBuilt kv(setting);
+  MapCosts costs;
+  costs.client_lookup = kv.of_all(kv.lookup, kv.far_lookup);
+  costs.client_update = kv.of_all(kv.update, kv.far_update);
+  costs.lost = kv.lost();
+  costs.serial = (1.0 - kv.p) * (cycles(setting, log_append_cycles) / 2.0 + (kv.replicas > 1.0 ? kv.line : 0.0));
+  return costs;
+}
+
 }  // namespace
 
 MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
@@ -65,9 +131,11 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
   const MapMessages& m = setting.load.messages;
   MapCosts printed = map.costs(setting);
   const MessageCosts on(platform);
-  const double access = access_of(setting), hash = hash_of(setting), q = 1.0 - setting.load.lookups;
+  const double access = access_of(setting), q = 1.0 - setting.load.lookups;
   if (algorithm == "part_simple") return with_calls(setting, printed);
-  if (algorithm == "part_caching") return with_calls(setting, part_caching_as_built_costs(setting));
+  if (algorithm == "part_caching") {
+    return with_calls(setting, part_caching_as_built_costs(setting, cycles(setting, copying_cycles)));
+  }
   if (algorithm == "rep_remote") return with_calls(setting, sequenced(setting, printed));
   if (algorithm == "rep_sc") {
     printed.idle[0] = {};
@@ -90,8 +158,10 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
   }
   if (algorithm == "rep_2pc") {
     // The flags of all ranks are used by one update at a time.
+    const double issuing = cycles(setting, issue_cycles);
+    printed.client_update += issuing;
     printed.serial = q * (on.broadcast_round_trip(m.vote_request, m.vote, setting.clients - 1) +
-                          on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + access);
+                          on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + access + issuing);
     return with_calls(setting, printed);
   }
   if (algorithm == "shared") {
@@ -99,27 +169,7 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
     overlapping.line = *platform.line * lines_waited_for;
     return shared_costs({overlapping, setting.load, setting.clients, setting.servers});
   }
-  // kv: clients with a replica, and those that send their operations to one.
-  const double replicas =
-      std::min<double>(platform.replicas == 0 ? setting.clients : platform.replicas, setting.clients);
-  const double line = platform.line.value_or(platform.latency);
-  const bool asks = setting.load.consistency == Consistency::linearizable;
-  const double changed = (replicas - 1.0) * q /
-                         ((replicas - 1.0) * q + 1.0);  // probability that others have changed it since the last access
-  const double call = cycles(setting, call_cycles);
-  const double lookup = hash + call + access + (asks ? cycles(setting, log_lookup_cycles) + changed * line : 0.0);
-  const double update = hash + call + access + cycles(setting, log_append_cycles) +
-                        (replicas > 1.0 ? 2.0 * line : 0.0) + (replicas - 1.0) * (line + access);
-  const double far_lookup = on.round_trip(m.lookup, m.value) + lookup;
-  const double far_update = on.round_trip(m.update, m.acknowledge) + update;
-  const auto mean = [&](double near, double far) {
-    return setting.clients / (replicas / near + (setting.clients - replicas) / far);
-  };
-  MapCosts costs;
-  costs.client_lookup = mean(lookup, far_lookup);
-  costs.client_update = mean(update, far_update);
-  costs.serial = q * (cycles(setting, log_append_cycles) / 2.0 + (replicas > 1.0 ? line : 0.0));
-  return costs;
+  return kv_as_built(setting);
 }
 
 }  // namespace smelt::state

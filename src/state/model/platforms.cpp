@@ -38,8 +38,10 @@ void add_pair(const plan::RankCosts& costs, int from, int to, LinkCosts& way) {
   const double busy = costs.send(from, to) + costs.recv(from, to);
   way.send.add(costs.send(from, to));
   way.receive.add(costs.recv(from, to));
-  const double latency =
-      machine.rtt_ns ? std::max(0.0, (*machine.rtt_ns)(writer, reader) / 2.0 - busy) : costs.propagation(from, to);
+  // Between two messages of a map, both sides do other work, and the receiver has polled the line meanwhile. So a
+  // message takes as long as a lone one, and not only half of a round trip whose answers follow at once.
+  const double trip = machine.rtt_ns ? (*machine.rtt_ns)(writer, reader) / 2.0 - busy : 0.0;
+  const double latency = std::max({costs.propagation(from, to), trip, 0.0});
   way.latency.add(latency);
   // Not less than a message, as a copy waits for several lines at once.
   way.line.add(std::max(copy_ns(machine, writer, reader, line_bytes), busy + latency));

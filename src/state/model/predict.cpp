@@ -35,7 +35,7 @@ MapPrediction predict(const MapDefinition& map, const MapSetting& setting) {
       setting.platform.software_cycle > 0.0 ? state::as_built_costs(map, setting) : map.costs(setting);
   const double p = setting.load.lookups, cycle_ns = setting.platform.cycle_ns;
   const double overlapped = state::overlap(costs);
-  const double client = weighted(p, costs.client_lookup, costs.client_update) - overlapped;
+  const double client = weighted(p, costs.client_lookup, costs.client_update) + costs.lost - overlapped;
   const double server = weighted(p, costs.server_lookup, costs.server_update);
   const double per_second = 1e9 / cycle_ns;
   MapPrediction result;

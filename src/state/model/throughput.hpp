@@ -24,6 +24,7 @@ struct MapCosts {
   double server_update = 0.0;           ///< T^s_upd
   std::array<Periods, 2> idle{};        ///< T_idle, n_idle
   std::array<Periods, 2> interrupts{};  ///< T_int, n_int
+  double lost = 0.0;    ///< a client's time per operation in which it serves others or waits for such a one
   double serial = 0.0;  ///< time per operation in a resource that all operations use one after the other
 };
 
@@ -46,8 +47,8 @@ MapCosts rep_sc_costs(const MapSetting& setting);
 MapCosts shared_costs(const MapSetting& setting);
 MapCosts kv_costs(const MapSetting& setting);
 
-/// The issuer of an update has dropped its own copy.
-MapCosts part_caching_as_built_costs(const MapSetting& setting);
+/// The issuer of an update has dropped its own copy. `copying`: software cost of a copy, at its beginning and its end.
+MapCosts part_caching_as_built_costs(const MapSetting& setting, double copying);
 /// The equations of smelt's implementation, for platforms with `software_cycle`.
 MapCosts as_built_costs(const MapDefinition& map, const MapSetting& setting);
 /// o_lup, o_upd of a table with all keys; o_pre.
