@@ -30,9 +30,6 @@ if(SMELT_SANITIZE)
   endif()
   target_link_options(smelt_flags INTERFACE -fsanitize=${SMELT_SANITIZE})
 endif()
-if(SMELT_BREAK_ORDERING)
-  target_compile_definitions(smelt_flags INTERFACE SMELT_BREAK_${SMELT_BREAK_ORDERING})
-endif()
 
 # smelt_clears_by_vectors(targets...): g++ clears structures of some 100 bytes, as calls are described by, with "rep stos",
 # whose start takes as long as a short message.
