@@ -30,9 +30,6 @@ if(SMELT_SANITIZE)
   endif()
   target_link_options(smelt_flags INTERFACE -fsanitize=${SMELT_SANITIZE})
 endif()
-if(SMELT_BREAK_ORDERING)
-  target_compile_definitions(smelt_flags INTERFACE SMELT_BREAK_${SMELT_BREAK_ORDERING})
-endif()
 
 # smelt_clears_by_vectors(targets...): g++ clears structures of some 100 bytes, as calls are described by, with "rep stos",
 # whose start takes as long as a short message.
@@ -142,8 +139,8 @@ endfunction()
 # smelt_test(name [SHARDS n] [TIMEOUT s] [PROCESSORS n] [IN_COMPANY] SOURCES ... LIBS ...): a GoogleTest program, registered as one CTest
 # test, or as n of about as many test cases each, which may run at the same time. PROCESSORS: how many it keeps busy; two
 # by default, as most have ranks that wait for each other; those of one have the label one_processor. IN_COMPANY: it
-# measures nothing, and sleeps for much of its time; it has the label in_company. Its own code is compiled in a hurry;
-# what it tests is not.
+# measures nothing, and sleeps for much of its time (of one processor: for nearly all of it); it has the label
+# in_company. Its own code is compiled in a hurry; what it tests is not.
 function(smelt_test name)
   cmake_parse_arguments(TEST "IN_COMPANY" "SHARDS;TIMEOUT;PROCESSORS" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${TEST_SOURCES})
@@ -157,10 +154,10 @@ function(smelt_test name)
     set(TEST_PROCESSORS 2)
   endif()
   set(labels "")
-  if(TEST_PROCESSORS EQUAL 1)
-    set(labels one_processor)
-  elseif(TEST_IN_COMPANY)
+  if(TEST_IN_COMPANY)
     set(labels in_company)
+  elseif(TEST_PROCESSORS EQUAL 1)
+    set(labels one_processor)
   endif()
   if(NOT TEST_SHARDS)
     add_test(NAME ${name} COMMAND ${name})

@@ -40,35 +40,19 @@
 #define SMELT_MAP_WIDE 1
 #endif
 
+#ifndef SMELT_ORDER  // tests have their own: orders that are chosen as the program starts
+#define SMELT_ORDER(name, order) inline constexpr auto name = std::memory_order_##order
+#endif
+
 namespace smelt::map_detail {
 
-/// Memory orders that carry a guarantee, by name; tests weaken each with -DSMELT_BREAK_<NAME>.
+/// Memory orders that carry a guarantee, by name; tests weaken each (SMELT_ORDER).
 namespace ordering {
-#ifdef SMELT_BREAK_MAP_COMMIT
-inline constexpr auto map_commit = std::memory_order_relaxed;
-#else
-inline constexpr auto map_commit = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_MAP_LOOK
-inline constexpr auto map_look = std::memory_order_relaxed;
-#else
-inline constexpr auto map_look = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_MAP_OWN
-inline constexpr auto map_own = std::memory_order_relaxed;
-#else
-inline constexpr auto map_own = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_MAP_STORE_CELL
-inline constexpr auto map_store_cell = std::memory_order_relaxed;
-#else
-inline constexpr auto map_store_cell = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_MAP_LOAD_CELL
-inline constexpr auto map_load_cell = std::memory_order_relaxed;
-#else
-inline constexpr auto map_load_cell = std::memory_order_acquire;
-#endif
+SMELT_ORDER(map_commit, release);
+SMELT_ORDER(map_look, acquire);
+SMELT_ORDER(map_own, acquire);
+SMELT_ORDER(map_store_cell, release);
+SMELT_ORDER(map_load_cell, acquire);
 }  // namespace ordering
 
 using Word = std::uint64_t;

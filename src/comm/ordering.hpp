@@ -3,131 +3,39 @@
 
 #include <atomic>
 
+#ifndef SMELT_ORDER  // tests have their own: orders that are chosen as the program starts
+#define SMELT_ORDER(name, order) inline constexpr auto name = std::memory_order_##order
+#endif
+
 namespace smelt::comm::ordering {
 
-#ifdef SMELT_BREAK_FLAT_ARRIVE
-inline constexpr auto flat_arrive = std::memory_order_relaxed;
-#else
-inline constexpr auto flat_arrive = std::memory_order_acq_rel;
-#endif
-#ifdef SMELT_BREAK_FLAT_OPEN
-inline constexpr auto flat_open = std::memory_order_relaxed;
-#else
-inline constexpr auto flat_open = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_FLAT_PASS
-inline constexpr auto flat_pass = std::memory_order_relaxed;
-#else
-inline constexpr auto flat_pass = std::memory_order_acquire;
-#endif
+SMELT_ORDER(flat_arrive, acq_rel);
+SMELT_ORDER(flat_open, release);
+SMELT_ORDER(flat_pass, acquire);
 
-#ifdef SMELT_BREAK_COUNTED_ARRIVE
-inline constexpr auto counted_arrive = std::memory_order_relaxed;
-#else
-inline constexpr auto counted_arrive = std::memory_order_acq_rel;
-#endif
-#ifdef SMELT_BREAK_COUNTED_COMPLETE
-inline constexpr auto counted_complete = std::memory_order_relaxed;
-#else
-inline constexpr auto counted_complete = std::memory_order_acq_rel;
-#endif
-#ifdef SMELT_BREAK_COUNTED_OPEN
-inline constexpr auto counted_open = std::memory_order_relaxed;
-#else
-inline constexpr auto counted_open = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_COUNTED_PASS
-inline constexpr auto counted_pass = std::memory_order_relaxed;
-#else
-inline constexpr auto counted_pass = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_COUNTED_LEAVE
-inline constexpr auto counted_leave = std::memory_order_relaxed;
-#else
-inline constexpr auto counted_leave = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_COUNTED_DRAIN
-inline constexpr auto counted_drain = std::memory_order_relaxed;
-#else
-inline constexpr auto counted_drain = std::memory_order_acquire;
-#endif
+SMELT_ORDER(counted_arrive, acq_rel);
+SMELT_ORDER(counted_complete, acq_rel);
+SMELT_ORDER(counted_open, release);
+SMELT_ORDER(counted_pass, acquire);
+SMELT_ORDER(counted_leave, release);
+SMELT_ORDER(counted_drain, acquire);
 
-#ifdef SMELT_BREAK_TEAM_MEET
-inline constexpr auto team_meet = std::memory_order_relaxed;
-#else
-inline constexpr auto team_meet = std::memory_order_acq_rel;
-#endif
-#ifdef SMELT_BREAK_TEAM_MET
-inline constexpr auto team_met = std::memory_order_relaxed;
-#else
-inline constexpr auto team_met = std::memory_order_acquire;
-#endif
+SMELT_ORDER(team_meet, acq_rel);
+SMELT_ORDER(team_met, acquire);
 
-#ifdef SMELT_BREAK_TEAM_SIGNAL
-inline constexpr auto team_signal = std::memory_order_relaxed;
-#else
-inline constexpr auto team_signal = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_TEAM_AWAIT
-inline constexpr auto team_await = std::memory_order_relaxed;
-#else
-inline constexpr auto team_await = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_TEAM_OPEN
-inline constexpr auto team_open = std::memory_order_relaxed;
-#else
-inline constexpr auto team_open = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_TEAM_ENTER
-inline constexpr auto team_enter = std::memory_order_relaxed;
-#else
-inline constexpr auto team_enter = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_TEAM_LEAVE
-inline constexpr auto team_leave = std::memory_order_relaxed;
-#else
-inline constexpr auto team_leave = std::memory_order_acq_rel;
-#endif
-#ifdef SMELT_BREAK_TEAM_REPORT
-inline constexpr auto team_report = std::memory_order_relaxed;
-#else
-inline constexpr auto team_report = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_TEAM_GATHER
-inline constexpr auto team_gather = std::memory_order_relaxed;
-#else
-inline constexpr auto team_gather = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_TEAM_OFF
-inline constexpr auto team_off = std::memory_order_relaxed;
-#else
-inline constexpr auto team_off = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_TEAM_OFF_SEEN
-inline constexpr auto team_off_seen = std::memory_order_relaxed;
-#else
-inline constexpr auto team_off_seen = std::memory_order_acquire;
-#endif
+SMELT_ORDER(team_signal, release);
+SMELT_ORDER(team_await, acquire);
+SMELT_ORDER(team_open, release);
+SMELT_ORDER(team_enter, acquire);
+SMELT_ORDER(team_leave, acq_rel);
+SMELT_ORDER(team_report, release);
+SMELT_ORDER(team_gather, acquire);
+SMELT_ORDER(team_off, release);
+SMELT_ORDER(team_off_seen, acquire);
 
-#ifdef SMELT_BREAK_TICK_POST
-inline constexpr auto tick_post = std::memory_order_relaxed;
-#else
-inline constexpr auto tick_post = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_TICK_AWAIT
-inline constexpr auto tick_await = std::memory_order_relaxed;
-#else
-inline constexpr auto tick_await = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_BUFFER_RETURN
-inline constexpr auto buffer_return = std::memory_order_relaxed;
-#else
-inline constexpr auto buffer_return = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_BUFFER_REUSE
-inline constexpr auto buffer_reuse = std::memory_order_relaxed;
-#else
-inline constexpr auto buffer_reuse = std::memory_order_acquire;
-#endif
+SMELT_ORDER(tick_post, release);
+SMELT_ORDER(tick_await, acquire);
+SMELT_ORDER(buffer_return, release);
+SMELT_ORDER(buffer_reuse, acquire);
 
 }  // namespace smelt::comm::ordering

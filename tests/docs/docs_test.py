@@ -78,8 +78,8 @@ class Pages(unittest.TestCase):
 
     def test_memory_ordering_names_every_order(self):
         page = (ROOT / "docs/explanation/memory-ordering.md").read_text()
-        orders = {order for top in ("src", "include") for file in pages.tree({".hpp"}, top)
-                  for order in re.findall(r"#ifdef SMELT_BREAK_(\w+)", file.read_text())}
+        orders = {order.upper() for top in ("src", "include") for file in pages.tree({".hpp"}, top)
+                  for order in re.findall(r"^SMELT_ORDER\((\w+)", file.read_text(), re.MULTILINE)}
         self.assertGreater(len(orders), 30)
         self.assertEqual(sorted(order for order in orders if f"`{order}`" not in page), [])
 

@@ -54,6 +54,8 @@ std::uint64_t stress_counted_barrier_end() {
 }  // namespace
 
 int main() {
-  return verdict(stress_barrier() + stress_counted_barrier() + stress_counted_barrier_at_once() +
-                 stress_counted_barrier_end());
+  return verdict(repeated([] {
+    return stress_barrier() + stress_counted_barrier() + stress_counted_barrier_at_once() +
+           stress_counted_barrier_end();
+  }));
 }

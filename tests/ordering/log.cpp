@@ -11,6 +11,7 @@
 
 #include "smelt/machine.hpp"
 #include "state/log/replica.hpp"
+#include "stress.hpp"
 
 /// Where records of the dead are kept. Nobody dies here.
 std::filesystem::path smelt::cache_path(const std::string&) { return "/nowhere/0"; }
@@ -34,7 +35,7 @@ struct Reader {
   }
 };
 
-int stress(int round) {
+std::uint64_t stress(int round) {
   smelt::LogOptions options;
   options.entries = 64;
   options.requests = 4;
@@ -72,8 +73,10 @@ int stress(int round) {
 }  // namespace
 
 int main() {
-  for (int round = 0; round < rounds; ++round) {
-    if (const int failed = stress(round); failed != 0) return failed;
-  }
-  return 0;
+  int started = 0;
+  return smelt::stress::verdict(smelt::stress::repeated([&] {
+    std::uint64_t failed = 0;
+    for (int round = 0; round < rounds; ++round) failed += stress(started++);
+    return failed;
+  }));
 }

@@ -11,6 +11,7 @@
 
 #include "base/cacheline.hpp"
 #include "base/wait.hpp"
+#include "chosen_orders.hpp"
 
 namespace smelt::stress {
 
@@ -51,11 +52,7 @@ std::uint64_t take_turns(Wait wait) {
 /// a minute at most: which turn tells is left to chance.
 template <class Part>
 std::uint64_t repeated(Part part) {
-#ifdef SMELT_ORDER_IS_BROKEN
-  constexpr std::chrono::seconds most{60};
-#else
-  constexpr std::chrono::seconds most{0};
-#endif
+  const std::chrono::seconds most{broken_order() != nullptr ? 60 : 0};
   const auto end = std::chrono::steady_clock::now() + most;
   std::uint64_t wrong = 0;
   do wrong += part();

@@ -93,7 +93,9 @@ std::uint64_t stress_team_off() {
 }  // namespace
 
 int main() {
-  std::uint64_t wrong = stress_team();
-  for (const int parallelism : {3, 1}) wrong += stress_team_barrier(parallelism) + stress_team_regions(parallelism);
-  return verdict(wrong + stress_team_off());
+  return verdict(repeated([] {
+    std::uint64_t wrong = stress_team();
+    for (const int parallelism : {3, 1}) wrong += stress_team_barrier(parallelism) + stress_team_regions(parallelism);
+    return wrong + stress_team_off();
+  }));
 }

@@ -12,7 +12,9 @@
 #include <queue>
 #include <random>
 #include <set>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "graph/run/small_graphs.hpp"
 #include "smelt/graph_algorithms.hpp"
@@ -37,17 +39,25 @@ BuildOptions options(bool undirected, bool simple) {
 }
 
 #ifdef SMELT_SANITIZED  // slower by a factor of 10
-const std::string large_kronecker = "kron:11";
+constexpr int large_scale = 11;
 #else
-const std::string large_kronecker = "kron:16";
+constexpr int large_scale = 16;
 #endif
 
-/// With fewer edges where a program's own work or result grows with the square of the nodes, or of their degrees.
+/// With fewer edges where a program's own work or result grows with the square of the nodes, or of their degrees. Where
+/// each node is searched from: as many edges of fewer nodes, so that each search is as large, but their number is not.
 std::string kronecker_for(const std::string& name) {
-  static const std::map<std::string, int> degrees = {
-      {"clustering", 4}, {"eccentricity", 1}, {"potential_friends", 1}, {"vertex_cover", 1}};
-  const auto found = degrees.find(name);
-  return large_kronecker + (found == degrees.end() ? "" : ":degree=" + std::to_string(found->second)) + ":directed";
+  struct Size {
+    int scale = large_scale, degree = 0;
+  };
+  static const std::map<std::string, Size> sizes = {{"clustering", {.degree = 4}},
+                                                    {"eccentricity", {.scale = large_scale - 3, .degree = 8}},
+                                                    {"potential_friends", {.degree = 1}},
+                                                    {"vertex_cover", {.degree = 1}}};
+  const auto found = sizes.find(name);
+  const auto size = found == sizes.end() ? Size{} : found->second;
+  return "kron:" + std::to_string(size.scale) + (size.degree == 0 ? "" : ":degree=" + std::to_string(size.degree)) +
+         ":directed";
 }
 
 Plain kronecker(const std::string& spec, const BuildOptions& build) {
@@ -56,6 +66,18 @@ Plain kronecker(const std::string& spec, const BuildOptions& build) {
   std::mt19937_64 random(3);
   for (double& each : weight) each = static_cast<double>(1 + random() % 20);
   return test::plain_graph(*make_graph(generated.nodes, generated.from, generated.to, weight, build));
+}
+
+/// The graphs that a program is run on, made once for all programs that run on the same.
+const std::vector<Plain>& graphs_for(const std::string& name, const BuildOptions& build) {
+  static std::map<std::tuple<std::string, bool, bool>, std::vector<Plain>> made;
+  const auto spec = kronecker_for(name);
+  auto& graphs = made[{spec, build.undirected, build.simple}];
+  if (graphs.empty()) {
+    graphs = small_graphs(build);
+    graphs.push_back(kronecker(spec, build));
+  }
+  return graphs;
 }
 
 /// Runs a program on all graphs with all numbers of threads; check(plain, result) for each.
@@ -67,10 +89,8 @@ void for_all(const std::string& name, const BuildOptions& build, Prepare&& prepa
   const auto compiled = program->compile(4, 4);
   ASSERT_TRUE(compiled) << compiled.error().message;
   EXPECT_EQ(compiled->compile_seconds(), 0) << "not the one that the build compiled";
-  auto graphs = small_graphs(build);
-  graphs.push_back(kronecker(kronecker_for(name), build));
   int number = 0;
-  for (const auto& plain : graphs) {
+  for (const auto& plain : graphs_for(name, build)) {
     SCOPED_TRACE("graph " + std::to_string(number++) + " of " + std::to_string(plain.nodes) + " nodes, " +
                  std::to_string(plain.from.size()) + " edges");
     for (const int threads : thread_counts) {
@@ -94,7 +114,8 @@ const auto from_node_0 = [](const Plain& plain, Arguments& arguments) {
   return plain.nodes > 0;
 };
 
-/// A reference's result, computed once per graph and not for each number of threads.
+/// A reference's result, computed once per graph and not for each number of threads, or each value of an argument that
+/// it does not depend on.
 template <class Compute>
 class OncePerGraph {
  public:
@@ -102,15 +123,13 @@ class OncePerGraph {
 
   explicit OncePerGraph(Compute compute) : compute_(std::move(compute)) {}
   const Value& of(const Plain& plain) {
-    if (graph_ != &plain) value_ = compute_(plain);
-    graph_ = &plain;
-    return value_;
+    const auto found = values_.find(&plain);
+    return found != values_.end() ? found->second : values_.emplace(&plain, compute_(plain)).first->second;
   }
 
  private:
   Compute compute_;
-  const Plain* graph_ = nullptr;
-  Value value_;
+  std::map<const Plain*, Value> values_;  // by address: graphs_for keeps its graphs
 };
 
 template <class T>
@@ -139,6 +158,8 @@ std::vector<std::int32_t> hops(const std::vector<std::vector<std::uint64_t>>& li
   return distance;
 }
 
+std::vector<std::int32_t> hops_from_node_0(const Plain& plain) { return hops(plain.out(), 0); }
+
 std::vector<double> shortest_paths(const Plain& plain, std::uint64_t root) {
   std::vector<double> distance(plain.nodes, std::numeric_limits<double>::infinity());
   distance[root] = 0;
@@ -155,6 +176,8 @@ std::vector<double> shortest_paths(const Plain& plain, std::uint64_t root) {
   return distance;
 }
 
+std::vector<double> shortest_paths_from_node_0(const Plain& plain) { return shortest_paths(plain, 0); }
+
 Column whole_weights(const Plain& plain) {
   std::vector<std::int64_t> weights;
   for (const double weight : plain.weight) weights.push_back(static_cast<std::int64_t>(weight));
@@ -164,10 +187,11 @@ Column whole_weights(const Plain& plain) {
 // --- GAP's six
 
 TEST(Programs, Bfs) {
+  OncePerGraph reference(hops_from_node_0);
   for (const bool undirected : {false, true}) {
-    for_all("bfs", options(undirected, false), from_node_0, [](const Plain& plain, const RunResult& result) {
-      const auto lists = plain.out();
-      const auto distance = hops(lists, 0);
+    for_all("bfs", options(undirected, false), from_node_0, [&](const Plain& plain, const RunResult& result) {
+      const auto& lists = plain.out();
+      const auto& distance = reference.of(plain);
       const auto parent = column<std::int64_t>(result, "parent");
       for (std::uint64_t node = 0; node < plain.nodes; ++node) {
         if (distance[node] == infinite) {
@@ -185,30 +209,51 @@ TEST(Programs, Bfs) {
   }
 }
 
+/// The converged ranks, which do not depend on the order of updates.
+std::vector<double> converged_ranks(const Plain& plain) {
+  const auto n = static_cast<double>(plain.nodes);
+  std::vector<double> degree(plain.nodes), rank(plain.nodes, 1 / n);
+  for (const auto from : plain.from) ++degree[from];
+  for (int i = 0; i < 300; ++i) {
+    std::vector<double> next(plain.nodes, 0.15 / n);
+    for (std::size_t e = 0; e < plain.from.size(); ++e)
+      next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
+    rank = next;
+  }
+  return rank;
+}
+
 TEST(Programs, Pagerank) {
+  OncePerGraph reference(converged_ranks);
   for_all(
       "pagerank", {},
       [](const Plain&, Arguments& arguments) {
         arguments.values = {{"damping", 0.85}, {"tolerance", 1e-9}, {"max_iterations", std::int64_t{1000}}};
         return true;
       },
-      [](const Plain& plain, const RunResult& result) {
-        // The converged ranks, which do not depend on the order of updates.
-        const auto n = static_cast<double>(plain.nodes);
-        std::vector<double> degree(plain.nodes), rank(plain.nodes, 1 / n);
-        for (const auto from : plain.from) ++degree[from];
-        for (int i = 0; i < 300; ++i) {
-          std::vector<double> next(plain.nodes, 0.15 / n);
-          for (std::size_t e = 0; e < plain.from.size(); ++e)
-            next[plain.to[e]] += 0.85 * rank[plain.from[e]] / degree[plain.from[e]];
-          rank = next;
-        }
+      [&](const Plain& plain, const RunResult& result) {
+        const auto& rank = reference.of(plain);
         const auto found = column<float>(result, "rank");
         for (std::uint64_t node = 0; node < plain.nodes; ++node) ASSERT_NEAR(found[node], rank[node], 1e-5);
       });
 }
 
+std::vector<std::int64_t> smallest_of_components(const Plain& plain) {
+  std::vector<std::int64_t> smallest(plain.nodes);
+  for (std::uint64_t node = 0; node < plain.nodes; ++node) smallest[node] = static_cast<std::int64_t>(node);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t e = 0; e < plain.from.size(); ++e) {
+      const auto least = std::min(smallest[plain.from[e]], smallest[plain.to[e]]);
+      changed |= smallest[plain.from[e]] != least || smallest[plain.to[e]] != least;
+      smallest[plain.from[e]] = smallest[plain.to[e]] = least;
+    }
+  }
+  return smallest;
+}
+
 TEST(Programs, Components) {
+  OncePerGraph reference(smallest_of_components);
   for (const bool undirected : {false, true}) {
     for_all(
         "components", options(undirected, false),
@@ -216,24 +261,14 @@ TEST(Programs, Components) {
           arguments.values["directed"] = !undirected;
           return true;
         },
-        [](const Plain& plain, const RunResult& result) {
-          std::vector<std::int64_t> smallest(plain.nodes);
-          for (std::uint64_t node = 0; node < plain.nodes; ++node) smallest[node] = static_cast<std::int64_t>(node);
-          for (bool changed = true; changed;) {
-            changed = false;
-            for (std::size_t e = 0; e < plain.from.size(); ++e) {
-              const auto least = std::min(smallest[plain.from[e]], smallest[plain.to[e]]);
-              changed |= smallest[plain.from[e]] != least || smallest[plain.to[e]] != least;
-              smallest[plain.from[e]] = smallest[plain.to[e]] = least;
-            }
-          }
-          ASSERT_EQ(column<std::int64_t>(result, "comp"), smallest);
+        [&](const Plain& plain, const RunResult& result) {
+          ASSERT_EQ(column<std::int64_t>(result, "comp"), reference.of(plain));
         });
   }
 }
 
 std::vector<double> brandes(const Plain& plain, const std::vector<std::uint64_t>& sources) {
-  const auto lists = plain.out();
+  const auto& lists = plain.out();
   std::vector<double> centrality(plain.nodes);
   for (const auto source : sources) {
     const auto distance = hops(lists, source);
@@ -260,6 +295,7 @@ std::vector<double> brandes(const Plain& plain, const std::vector<std::uint64_t>
 }
 
 TEST(Programs, Betweenness) {
+  OncePerGraph reference([](const Plain& plain) { return brandes(plain, {0, plain.nodes / 2}); });
   for (const bool undirected : {false, true}) {
     for_all(
         "betweenness", options(undirected, false),
@@ -267,8 +303,8 @@ TEST(Programs, Betweenness) {
           arguments.items["sources"] = {0, plain.nodes / 2};
           return plain.nodes > 0;
         },
-        [](const Plain& plain, const RunResult& result) {
-          const auto expected = brandes(plain, {0, plain.nodes / 2});
+        [&](const Plain& plain, const RunResult& result) {
+          const auto& expected = reference.of(plain);
           const auto found = column<float>(result, "BC");
           for (std::uint64_t node = 0; node < plain.nodes; ++node)
             ASSERT_NEAR(found[node], expected[node], 1e-4 * (1 + expected[node]));
@@ -277,6 +313,7 @@ TEST(Programs, Betweenness) {
 }
 
 TEST(Programs, Sssp) {
+  OncePerGraph reference(shortest_paths_from_node_0);
   for (const std::int64_t delta : {1, 7, 1000}) {
     for_all(
         "sssp", {},
@@ -285,8 +322,8 @@ TEST(Programs, Sssp) {
           arguments.columns.emplace("len", whole_weights(plain));
           return plain.nodes > 0;
         },
-        [](const Plain& plain, const RunResult& result) {
-          const auto expected = shortest_paths(plain, 0);
+        [&](const Plain& plain, const RunResult& result) {
+          const auto& expected = reference.of(plain);
           const auto found = column<std::int32_t>(result, "dist");
           for (std::uint64_t node = 0; node < plain.nodes; ++node) {
             ASSERT_EQ(found[node] == infinite ? std::numeric_limits<double>::infinity() : found[node], expected[node])
@@ -298,7 +335,7 @@ TEST(Programs, Sssp) {
 
 /// Of a simple undirected graph: each edge leads from the node of less degree to the other one, so that hubs have few.
 std::int64_t count_triangles(const Plain& plain) {
-  const auto lists = plain.out();
+  const auto& lists = plain.out();
   const auto before = [&](auto a, auto b) { return std::pair(lists[a].size(), a) < std::pair(lists[b].size(), b); };
   std::vector<std::vector<std::uint64_t>> onward(plain.nodes);
   for (std::size_t e = 0; e < plain.from.size(); ++e) {
@@ -316,9 +353,9 @@ std::int64_t count_triangles(const Plain& plain) {
 }
 
 TEST(Programs, Triangles) {
-  for_all("triangles", options(true, true), no_arguments, [](const Plain& plain, const RunResult& result) {
-    ASSERT_EQ(whole(result.returned), count_triangles(plain));
-  });
+  OncePerGraph reference(count_triangles);
+  for_all("triangles", options(true, true), no_arguments,
+          [&](const Plain& plain, const RunResult& result) { ASSERT_EQ(whole(result.returned), reference.of(plain)); });
 }
 
 TEST(Programs, TrianglesOfSkewedGraphsAreCountedInAnotherOrder) {
@@ -355,14 +392,16 @@ TEST(Programs, PagerankExact) {
 }
 
 TEST(Programs, HopDist) {
+  OncePerGraph reference(hops_from_node_0);
   for (const bool undirected : {false, true}) {
-    for_all("hop_dist", options(undirected, false), from_node_0, [](const Plain& plain, const RunResult& result) {
-      ASSERT_EQ(column<std::int32_t>(result, "dist"), hops(plain.out(), 0));
+    for_all("hop_dist", options(undirected, false), from_node_0, [&](const Plain& plain, const RunResult& result) {
+      ASSERT_EQ(column<std::int32_t>(result, "dist"), reference.of(plain));
     });
   }
 }
 
 TEST(Programs, SsspPaths) {
+  OncePerGraph reference(shortest_paths_from_node_0);
   for_all(
       "sssp_paths", {},
       [](const Plain& plain, Arguments& arguments) {
@@ -370,8 +409,8 @@ TEST(Programs, SsspPaths) {
         arguments.columns.emplace("len", *plain.graph.edge_values("weight"));
         return plain.nodes > 0;
       },
-      [](const Plain& plain, const RunResult& result) {
-        const auto expected = shortest_paths(plain, 0);
+      [&](const Plain& plain, const RunResult& result) {
+        const auto& expected = reference.of(plain);
         const auto end = plain.nodes - 1;
         ASSERT_EQ(column<double>(result, "dist"), expected);
         ASSERT_EQ(real(result.returned), expected[end]);
@@ -426,34 +465,41 @@ TEST(Programs, Conductance) {
       });
 }
 
+/// Communities after at most 8 rounds, and how many rounds it took.
+std::pair<std::vector<std::int64_t>, std::int64_t> communities_after_8_rounds(const Plain& plain) {
+  const auto& lists = plain.out();
+  std::vector<std::int64_t> comm(plain.nodes);
+  for (std::uint64_t node = 0; node < plain.nodes; ++node) comm[node] = static_cast<std::int64_t>(node);
+  std::int64_t rounds = 0;
+  for (bool finished = false; !finished && rounds < 8; ++rounds) {
+    finished = true;
+    auto next = comm;
+    for (std::uint64_t node = 0; node < plain.nodes; ++node) {
+      std::map<std::int64_t, int> counts;
+      for (const auto neighbour : lists[node]) ++counts[comm[neighbour]];
+      std::pair<int, std::int64_t> best = {0, 0};
+      for (const auto& [community, count] : counts) {
+        if (count > best.first) best = {count, community};
+      }
+      if (counts.empty() || counts[comm[node]] >= best.first) continue;
+      next[node] = best.second;
+      finished = false;
+    }
+    comm = next;
+  }
+  return {comm, rounds};
+}
+
 TEST(Programs, Communities) {
+  OncePerGraph reference(communities_after_8_rounds);
   for_all(
       "communities", {},
       [](const Plain&, Arguments& arguments) {
         arguments.values["max_rounds"] = std::int64_t{8};
         return true;
       },
-      [](const Plain& plain, const RunResult& result) {
-        const auto lists = plain.out();
-        std::vector<std::int64_t> comm(plain.nodes);
-        for (std::uint64_t node = 0; node < plain.nodes; ++node) comm[node] = static_cast<std::int64_t>(node);
-        std::int64_t rounds = 0;
-        for (bool finished = false; !finished && rounds < 8; ++rounds) {
-          finished = true;
-          auto next = comm;
-          for (std::uint64_t node = 0; node < plain.nodes; ++node) {
-            std::map<std::int64_t, int> counts;
-            for (const auto neighbour : lists[node]) ++counts[comm[neighbour]];
-            std::pair<int, std::int64_t> best = {0, 0};
-            for (const auto& [community, count] : counts) {
-              if (count > best.first) best = {count, community};
-            }
-            if (counts.empty() || counts[comm[node]] >= best.first) continue;
-            next[node] = best.second;
-            finished = false;
-          }
-          comm = next;
-        }
+      [&](const Plain& plain, const RunResult& result) {
+        const auto& [comm, rounds] = reference.of(plain);
         ASSERT_EQ(column<std::int64_t>(result, "comm"), comm);
         ASSERT_EQ(whole(result.returned), rounds);
       });
@@ -461,7 +507,7 @@ TEST(Programs, Communities) {
 
 /// The number of each node's strongly connected component [Tarjan 1972], without recursion.
 std::vector<std::int32_t> strong_components_by_tarjan(const Plain& plain) {
-  const auto lists = plain.out();
+  const auto& lists = plain.out();
   constexpr std::uint64_t unseen = ~std::uint64_t{0};
   std::vector<std::uint64_t> order(plain.nodes, unseen), lowest(plain.nodes), open, at(plain.nodes);
   std::vector<std::int32_t> component(plain.nodes, -1);
@@ -574,6 +620,7 @@ TEST(Programs, Teenagers) {
 }
 
 TEST(Programs, Dijkstra) {
+  OncePerGraph reference(shortest_paths_from_node_0);
   for_all(
       "dijkstra", {},
       [](const Plain& plain, Arguments& arguments) {
@@ -581,8 +628,8 @@ TEST(Programs, Dijkstra) {
         arguments.columns.emplace("cost", *plain.graph.edge_values("weight"));
         return plain.nodes > 0;
       },
-      [](const Plain& plain, const RunResult& result) {
-        const auto expected = shortest_paths(plain, 0);
+      [&](const Plain& plain, const RunResult& result) {
+        const auto& expected = reference.of(plain);
         const auto dest = plain.nodes - 1;
         ASSERT_EQ(std::get<bool>(result.returned), std::isinf(expected[dest]));
         ASSERT_EQ(real(result.values.at("length")), expected[dest]);
@@ -601,7 +648,7 @@ TEST(Programs, Dijkstra) {
 
 /// The sum over the neighbours of each edge's first node that are neighbours of the second one, too.
 std::vector<double> common_of_edges(const Plain& plain) {
-  const auto lists = plain.out();
+  const auto& lists = plain.out();
   std::vector<double> sums(plain.from.size());
   std::vector<int> times(plain.nodes);  // that a node is among the neighbours of the edge's first one
   std::uint64_t marked = plain.nodes;
@@ -640,7 +687,7 @@ TEST(Programs, AdamicAdar) {
 TEST(Programs, PotentialFriends) {
   using Pairs = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
   OncePerGraph reference([](const Plain& plain) {
-    const auto lists = plain.out();
+    const auto& lists = plain.out();
     Pairs pairs;
     for (std::uint64_t v = 0; v < plain.nodes; ++v) {
       std::vector<std::uint64_t> others;
@@ -676,7 +723,7 @@ TEST(Programs, Matching) {
       },
       [&](const Plain& plain, const RunResult& result) {
         const auto match = column<std::int64_t>(result, "Match");
-        const auto lists = plain.out();
+        const auto& lists = plain.out();
         std::int64_t pairs = 0;
         for (std::uint64_t node = 0; node < plain.nodes; ++node) {
           if (match[node] < 0) continue;
@@ -697,7 +744,7 @@ TEST(Programs, Matching) {
 
 /// The node of least degree is taken away, one after the other; its degree, or that of one before, is its number.
 std::vector<std::int32_t> cores_by_peeling(const Plain& plain) {
-  const auto lists = plain.out();
+  const auto& lists = plain.out();
   std::set<std::pair<std::size_t, std::uint64_t>> left;
   std::vector<std::size_t> degree(plain.nodes);
   for (std::uint64_t node = 0; node < plain.nodes; ++node) {
@@ -730,7 +777,7 @@ TEST(Programs, CoreNumbers) {
 
 /// Triangles at each node: each is found once, from its node that comes first by degree.
 std::vector<std::int64_t> triangles_of_nodes(const Plain& plain) {
-  const auto lists = plain.out();
+  const auto& lists = plain.out();
   const auto comes_before = [&](std::uint64_t a, std::uint64_t b) {
     return std::pair(lists[a].size(), a) < std::pair(lists[b].size(), b);
   };
@@ -798,7 +845,7 @@ TEST(Programs, Topological) {
   for_all("topological", {}, no_arguments, [](const Plain& plain, const RunResult& result) {
     std::vector<int> open(plain.nodes);
     for (const auto to : plain.to) ++open[to];
-    const auto lists = plain.out();
+    const auto& lists = plain.out();
     std::vector<std::uint64_t> order;
     std::vector<std::int32_t> depth(plain.nodes);
     for (std::uint64_t node = 0; node < plain.nodes; ++node) {
@@ -818,7 +865,7 @@ TEST(Programs, Topological) {
 
 /// From 64 nodes at a time, each of which has a bit in what is known of every node.
 std::vector<std::int32_t> eccentricities(const Plain& plain) {
-  const auto lists = plain.out();
+  const auto& lists = plain.out();
   std::vector<std::int32_t> farthest(plain.nodes);
   std::vector<std::uint64_t> front(plain.nodes), next(plain.nodes);
   for (std::uint64_t first = 0; first < plain.nodes; first += 64) {
@@ -859,28 +906,35 @@ TEST(Programs, Eccentricity) {
   });
 }
 
+/// Hubs and authorities after 6 steps.
+std::pair<std::vector<double>, std::vector<double>> hubs_and_authorities(const Plain& plain) {
+  std::vector<double> hub(plain.nodes, 1), auth(plain.nodes, 1);
+  const auto normalize = [](std::vector<double>& values) {
+    double sum = 0;
+    for (const double value : values) sum += value * value;
+    for (double& value : values) value /= sum > 0 ? std::sqrt(sum) : 1.0;
+  };
+  for (int step = 0; step < 6; ++step) {
+    std::fill(auth.begin(), auth.end(), 0);
+    for (std::size_t e = 0; e < plain.from.size(); ++e) auth[plain.to[e]] += hub[plain.from[e]];
+    normalize(auth);
+    std::fill(hub.begin(), hub.end(), 0);
+    for (std::size_t e = 0; e < plain.from.size(); ++e) hub[plain.from[e]] += auth[plain.to[e]];
+    normalize(hub);
+  }
+  return {hub, auth};
+}
+
 TEST(Programs, Hits) {
+  OncePerGraph reference(hubs_and_authorities);
   for_all(
       "hits", {},
       [](const Plain&, Arguments& arguments) {
         arguments.values["steps"] = std::int64_t{6};
         return true;
       },
-      [](const Plain& plain, const RunResult& result) {
-        std::vector<double> hub(plain.nodes, 1), auth(plain.nodes, 1);
-        const auto normalize = [](std::vector<double>& values) {
-          double sum = 0;
-          for (const double value : values) sum += value * value;
-          for (double& value : values) value /= sum > 0 ? std::sqrt(sum) : 1.0;
-        };
-        for (int step = 0; step < 6; ++step) {
-          std::fill(auth.begin(), auth.end(), 0);
-          for (std::size_t e = 0; e < plain.from.size(); ++e) auth[plain.to[e]] += hub[plain.from[e]];
-          normalize(auth);
-          std::fill(hub.begin(), hub.end(), 0);
-          for (std::size_t e = 0; e < plain.from.size(); ++e) hub[plain.from[e]] += auth[plain.to[e]];
-          normalize(hub);
-        }
+      [&](const Plain& plain, const RunResult& result) {
+        const auto& [hub, auth] = reference.of(plain);
         const auto found_hub = column<double>(result, "hub"), found_auth = column<double>(result, "auth");
         for (std::uint64_t node = 0; node < plain.nodes; ++node) {
           ASSERT_NEAR(found_hub[node], hub[node], 1e-9);
@@ -893,7 +947,7 @@ TEST(Programs, IndependentSet) {
   std::map<std::string, std::vector<bool>> first;
   for_all("independent_set", options(true, false), no_arguments, [&](const Plain& plain, const RunResult& result) {
     const auto inside = column<bool>(result, "inside");
-    const auto lists = plain.out();
+    const auto& lists = plain.out();
     for (std::uint64_t node = 0; node < plain.nodes; ++node) {
       bool blocked = false;
       for (const auto other : lists[node]) {
@@ -912,14 +966,15 @@ TEST(Programs, IndependentSet) {
 }
 
 TEST(Programs, Levels) {
+  OncePerGraph reference(hops_from_node_0);
   for_all(
       "levels", {},
       [](const Plain& plain, Arguments& arguments) {
         arguments.values = {{"root", std::int64_t{0}}, {"limit", std::int64_t{5}}};
         return plain.nodes > 0;
       },
-      [](const Plain& plain, const RunResult& result) {
-        const auto distance = hops(plain.out(), 0);
+      [&](const Plain& plain, const RunResult& result) {
+        const auto& distance = reference.of(plain);
         std::vector<std::set<std::uint64_t>> expected(5), found(5);
         for (std::uint64_t node = 0; node < plain.nodes; ++node) {
           if (distance[node] < 5) expected[static_cast<std::size_t>(distance[node])].insert(node);

@@ -19,16 +19,17 @@ struct Plain {
   std::vector<double> weight;
   Graph graph;
 
-  std::vector<std::vector<std::uint64_t>> out() const {
-    std::vector<std::vector<std::uint64_t>> lists(nodes);
-    for (std::size_t i = 0; i < from.size(); ++i) lists[from[i]].push_back(to[i]);
-    return lists;
+  /// Each node's neighbours, by its edges out of it; made once.
+  const std::vector<std::vector<std::uint64_t>>& out() const {
+    if (lists_.size() != nodes) {
+      lists_.resize(nodes);
+      for (std::size_t i = 0; i < from.size(); ++i) lists_[from[i]].push_back(to[i]);
+    }
+    return lists_;
   }
-  std::vector<std::vector<std::uint64_t>> in() const {
-    std::vector<std::vector<std::uint64_t>> lists(nodes);
-    for (std::size_t i = 0; i < from.size(); ++i) lists[to[i]].push_back(from[i]);
-    return lists;
-  }
+
+ private:
+  mutable std::vector<std::vector<std::uint64_t>> lists_;
 };
 
 inline Plain plain_graph(Graph graph) {

@@ -3,52 +3,24 @@
 
 #include <atomic>
 
+#ifndef SMELT_ORDER  // tests have their own: orders that are chosen as the program starts
+#define SMELT_ORDER(name, order) inline constexpr auto name = std::memory_order_##order
+#endif
+
 namespace smelt::state::log::ordering {
 
 // Publishes a client's command and its earlier writes to every reader of its stamp.
-#ifdef SMELT_BREAK_LOG_REQUEST
-inline constexpr auto log_request = std::memory_order_relaxed;
-#else
-inline constexpr auto log_request = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_LOG_PROPOSE
-inline constexpr auto log_propose = std::memory_order_relaxed;
-#else
-inline constexpr auto log_propose = std::memory_order_acquire;
-#endif
+SMELT_ORDER(log_request, release);
+SMELT_ORDER(log_propose, acquire);
 
 // A decided slot passes that on to every learner.
-#ifdef SMELT_BREAK_LOG_DECIDE
-inline constexpr auto log_decide = std::memory_order_relaxed;
-#else
-inline constexpr auto log_decide = std::memory_order_release;
-#endif
-#ifdef SMELT_BREAK_LOG_LEARN
-inline constexpr auto log_learn = std::memory_order_relaxed;
-#else
-inline constexpr auto log_learn = std::memory_order_acquire;
-#endif
+SMELT_ORDER(log_decide, release);
+SMELT_ORDER(log_learn, acquire);
 
 // A replica has read the entries that it delivers: its progress tells the leader, the floor tells the clients.
-#ifdef SMELT_BREAK_LOG_ADVANCE
-inline constexpr auto log_advance = std::memory_order_relaxed;
-#else
-inline constexpr auto log_advance = std::memory_order_acq_rel;
-#endif
-#ifdef SMELT_BREAK_LOG_COLLECT
-inline constexpr auto log_collect = std::memory_order_relaxed;
-#else
-inline constexpr auto log_collect = std::memory_order_acquire;
-#endif
-#ifdef SMELT_BREAK_LOG_FLOOR
-inline constexpr auto log_floor = std::memory_order_relaxed;
-#else
-inline constexpr auto log_floor = std::memory_order_acq_rel;
-#endif
-#ifdef SMELT_BREAK_LOG_REUSE
-inline constexpr auto log_reuse = std::memory_order_relaxed;
-#else
-inline constexpr auto log_reuse = std::memory_order_acquire;
-#endif
+SMELT_ORDER(log_advance, acq_rel);
+SMELT_ORDER(log_collect, acquire);
+SMELT_ORDER(log_floor, acq_rel);
+SMELT_ORDER(log_reuse, acquire);
 
 }  // namespace smelt::state::log::ordering
