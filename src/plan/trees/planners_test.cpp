@@ -725,6 +725,19 @@ TEST(Search, ATimeBudgetIsUsedAndPaysOff) {
   }
 }
 
+TEST(Search, IsNeverWorseThanNone) {
+  constexpr double hardly_any_ms = 0.001;
+  for (const int ranks : {14, 30, 100}) {
+    const Machine machine = test::random_machine(ranks, 2, 3);
+    const Group group = whole_machine(machine);
+    for (const auto operation : {Operation::broadcast, Operation::barrier, Operation::two_phase_commit}) {
+      const auto none = *make_plan(machine, group, operation, quickly());
+      const auto some = *make_plan(machine, group, operation, quickly("best", {}, hardly_any_ms));
+      EXPECT_LE(some.predicted_ns, none.predicted_ns) << ranks << ' ' << static_cast<int>(operation);
+    }
+  }
+}
+
 TEST(Comparisons, AreSortedAndOfAllThatFits) {
   for (const int n : {5, 12, 13}) {
     const Machine machine = test::random_machine(n, 2, 2);
