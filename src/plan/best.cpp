@@ -253,8 +253,8 @@ class Search {
   }
 
   // The best start, polished by a fixed number of moves. With a budget, rounds from different starts at different
-  // temperatures explore then; the best of them gets the rest, each of its trees a half. So a search is never worse than
-  // none, however little it gets of a processor.
+  // temperatures explore then; the best of them gets the rest, each of its trees a half. So a search is never worse
+  // than none, however little it gets of a processor.
   void improve() {
     const std::vector<SearchStart> starts = construct();
     consider(from_trees(starts[0].trees));

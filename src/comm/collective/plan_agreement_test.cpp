@@ -200,7 +200,9 @@ TEST(PlanAgreement, ShortCallsAlongNamedTreesSendAsPlanned) {
           const double mine = e.rank() + 1.0;
           double value = 0;
           e.run_reduce(&mine, &value, 1, sum<double>(), root);
-          if (e.rank() == root) EXPECT_EQ(value, ranks * (ranks + 1) / 2.0);
+          if (e.rank() == root) {
+            EXPECT_EQ(value, ranks * (ranks + 1) / 2.0);
+          }
         });
         EXPECT_EQ(reduced, steps(*up));
       }
@@ -228,7 +230,9 @@ TEST(PlanAgreement, ShortCallsAgreeWithStartedOnes) {
         } else {
           EXPECT_EQ(e.run(call), Status::ok);
         }
-        if (e.rank() == root) EXPECT_EQ(value, ranks * (ranks - 1) / 2.0 + ranks * turn) << tree << ' ' << turn;
+        if (e.rank() == root) {
+          EXPECT_EQ(value, ranks * (ranks - 1) / 2.0 + ranks * turn) << tree << ' ' << turn;
+        }
       });
     }
   }
