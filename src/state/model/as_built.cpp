@@ -15,8 +15,8 @@ namespace {
 constexpr double call_cycles = 18.0;      ///< an operation that may send messages
 constexpr double message_cycles = 100.0;  ///< to parse a message, find its receiver, and create the next one
 constexpr double copying_cycles = 100.0;  ///< to note at both ends that there is a copy, or that it is gone
-/// rep_2pc: to read the clock around a vote, to change the own replica and read the result; the flags are taken
-/// meanwhile
+/// rep_2pc: to read the clock around a vote, to change the own replica, and to read the result. The issuer has the
+/// flags meanwhile.
 constexpr double issue_cycles = 200.0;
 constexpr double log_lookup_cycles = 45.0;   ///< to learn that all entries of the log have been applied
 constexpr double log_append_cycles = 165.0;  ///< to append, decide, deliver
