@@ -332,8 +332,11 @@ FailureDetector* CommunicatorState::own_detector() {
   return &*idle_detector_;
 }
 
-void CommunicatorState::fail(Status status, const std::string& message) noexcept {
+void CommunicatorState::fail(Status status, const std::string& message, std::uint64_t last_call) noexcept {
   ControlBlock& control = layout.control();
+  // Before the status, which publishes it. Also if the communicator is broken already: fewer calls may be left.
+  auto lost = control.calls_lost.load(std::memory_order_relaxed);
+  while (lost < ~last_call && !control.calls_lost.compare_exchange_weak(lost, ~last_call, std::memory_order_relaxed)) {}
   if (control.failing.exchange(1, std::memory_order_relaxed) != 0) {
     // Another thread is writing the message. No thread returns before the status is set, even if that one is killed.
     const auto until = monotonic_ns() + 100'000'000;
@@ -368,8 +371,8 @@ std::uint32_t CommunicatorState::departure(int rank, int own) const noexcept {
   return gone && members_->attendance(rank) == 0 ? Membership::for_good : 0;
 }
 
-void CommunicatorState::fail_after_departure(int rank) noexcept {
-  fail(Status::broken, fmt::format("rank {} has left", rank));
+void CommunicatorState::fail_after_departure(int rank, std::uint64_t last_call) noexcept {
+  fail(Status::broken, fmt::format("rank {} has left", rank), last_call);
 }
 
 void CommunicatorState::close() noexcept {

@@ -74,11 +74,14 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
     // Pairs with the store in fail(), which writes the message first.
     return static_cast<Status>(layout.control().status.load(std::memory_order_acquire));
   }
-  /// Breaks the communicator; the first call wins. All pending and later operations return `status`.
-  void fail(Status status, const std::string& message) noexcept;
+  /// Breaks the communicator; the first call wins. All pending and later operations return `status`. With `last_call`,
+  /// those up to this number may still finish: they lack nothing from a rank that has left.
+  void fail(Status status, const std::string& message, std::uint64_t last_call = 0) noexcept;
   /// The same after `own` could not access the memory of `rank` in another process, which has died or left, or is about
   /// to be detected.
   void fail_without_access(int rank, int own, const std::string& message) noexcept;
+  /// Of a broken communicator: the number of the last collective that can be completed. Only ever decreases.
+  std::uint64_t last_call() const noexcept { return ~layout.control().calls_lost.load(std::memory_order_relaxed); }
   std::string failure() const;
   /// As Communicator::predict().
   Result<RankedRecipe> predict(Operation operation, std::size_t bytes) const;
@@ -103,8 +106,8 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// 0 while `rank` may still take part in the collectives of `own`, a rank of this process; otherwise its departure
   /// (Membership::departure).
   std::uint32_t departure(int rank, int own) const noexcept;
-  /// Breaks the communicator because a rank that is needed has left.
-  void fail_after_departure(int rank) noexcept;
+  /// Breaks the communicator because a rank that is needed after the collective number `last_call` has left.
+  void fail_after_departure(int rank, std::uint64_t last_call) noexcept;
   /// After this, no thread can attach to a rank of this process. Ranks without a thread have left for good.
   void close() noexcept;
   /// A thread has detached from that rank.
@@ -141,7 +144,7 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
                                                    int new_rank);
   /// Checks for half a second for a death that another mechanism has indicated, and for the departure of a rank that
   /// `own` works with.
-  bool learns_of_end(const std::vector<int>& members, int own) noexcept;
+  bool learns_of_end(const std::vector<int>& members, int own, std::uint64_t last_call) noexcept;
   void clear_up() noexcept;
   /// A rank that has left for good, -1 if none has.
   int somebody_left() const noexcept;

@@ -62,7 +62,7 @@ Result<void> CommunicatorState::wait_in_setup(int stage, std::size_t own_ranks) 
     // A rank that leaves before all have arrived has failed to set up its side.
     const int left = somebody_left();
     if (left >= 0 && arrived.load(std::memory_order_acquire) < group.size()) {
-      if (deaths_expected_) return fail_after_departure(left), Result<void>();
+      if (deaths_expected_) return fail_after_departure(left, 0), Result<void>();
       return make_error(Status::broken, "communicator: rank {} left while the ranks were meeting", left);
     }
     if (monotonic_ns() > give_up)
@@ -215,7 +215,10 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::split(const std::s
   auto part = join_part(purpose, members, new_rank, false);
   // A death or departure that was detected in the subgroup is reported with the rank in this communicator.
   const int own = members[static_cast<std::size_t>(new_rank)];
-  if (!part && part.error().status == Status::broken && learns_of_end(members, own)) return Error{status(), failure()};
+  const std::uint64_t calls = endpoints[static_cast<std::size_t>(own)]->calls();
+  if (!part && part.error().status == Status::broken && learns_of_end(members, own, calls)) {
+    return Error{status(), failure()};
+  }
   return part;
 }
 
@@ -256,11 +259,11 @@ void CommunicatorState::clear_up() noexcept {
   }
 }
 
-bool CommunicatorState::learns_of_end(const std::vector<int>& members, int own) noexcept {
+bool CommunicatorState::learns_of_end(const std::vector<int>& members, int own, std::uint64_t last_call) noexcept {
   const auto until = monotonic_ns() + 500'000'000;
   while (!somebody_died() && status() == Status::ok) {
     const auto left = std::find_if(members.begin(), members.end(), [&](int rank) { return departure(rank, own) != 0; });
-    if (left != members.end()) fail_after_departure(*left);
+    if (left != members.end()) fail_after_departure(*left, last_call);
     if (monotonic_ns() >= until) return false;
     if (left == members.end()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -269,7 +272,9 @@ bool CommunicatorState::learns_of_end(const std::vector<int>& members, int own) 
 
 void CommunicatorState::fail_without_access(int rank, int own, const std::string& message) noexcept {
   // The kernel releases a process's memory before it reports the end of the process.
-  if (!learns_of_end({rank}, own)) fail(Status::broken, message);
+  const std::uint64_t last_call = endpoints[static_cast<std::size_t>(own)]->calls() - 1;
+  (void)learns_of_end({rank}, own, last_call);
+  fail(Status::broken, message, last_call);  // only counts the calls if it has learned more
 }
 
 Result<std::shared_ptr<CommunicatorState>> CommunicatorState::shrunk(int rank, int* new_rank) {

@@ -56,13 +56,16 @@ Endpoint::Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait)
       chunk_bytes_(default_chunk_bytes(state.group.size())),
       scratch_(2 * chunk_bytes_),
       seen_ticks_(links_.size()),
-      departures_(links_.size()) {
+      absences_(links_.size()) {
   waiter_.set_interrupt(&Endpoint::interrupted, this);
   lending_.reserve(links_.size());
 }
 
 int Endpoint::size() const noexcept { return state_.group.size(); }
-bool Endpoint::broken() const noexcept { return state_.status() != Status::ok; }
+bool Endpoint::broken() const noexcept {
+  return state_.status() != Status::ok &&
+         (calls_ > state_.last_call() || progress_.gave_up.load(std::memory_order_relaxed) != 0);
+}
 
 /// Created on first use, as most ranks communicate with few others.
 Link* Endpoint::link_to(int peer) noexcept {
@@ -146,9 +149,22 @@ void Endpoint::leave() noexcept {
   state_.given_up(rank_);
 }
 
-/// Whether the awaited event cannot happen any more. Called between polls.
+bool Endpoint::give_up() noexcept {
+  // Release: pairs with absence(), which then sees what this rank has done for others before.
+  progress_.gave_up.store(1, std::memory_order_release);
+  return true;
+}
+
+bool Endpoint::may_touch(int owner) noexcept {
+  if (state_.status() == Status::ok) [[likely]]
+    return true;  // no rank gives up before
+  const bool gone = layout_.progress(owner).gave_up.load(std::memory_order_relaxed) != 0;
+  return !(gone || broken()) || !give_up();
+}
+
+/// Whether the awaited event cannot happen any more; this rank has given up then. Called between polls.
 bool Endpoint::waits_in_vain() noexcept {
-  if (broken() || state_.somebody_died()) return true;
+  if (broken() || state_.somebody_died()) return give_up();
   if (waiting_for_ != everybody) return misses(waiting_for_) || (waiting_too_ != everybody && misses(waiting_too_));
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != rank_ && misses(peer)) return true;
@@ -156,15 +172,23 @@ bool Endpoint::waits_in_vain() noexcept {
   return false;
 }
 
-/// Breaks the communicator if the peer has left and this was already seen by an earlier call. In between, the waiting
-/// loop has polled once more, and would have seen what the peer published before it left
+/// 0 while the peer may still take part. Otherwise a number for how it ended: its departure, or that it has given up.
+std::uint32_t Endpoint::absence(int peer) const noexcept {
+  constexpr std::uint32_t given_up = Membership::for_good - 1;
+  if (const std::uint32_t departure = state_.departure(peer, rank_); departure != 0) return departure;
+  // Pairs with give_up().
+  return layout_.progress(peer).gave_up.load(std::memory_order_acquire) != 0 ? given_up : 0;
+}
+
+/// Breaks the communicator if the peer has left or given up and this was already seen by an earlier call. In between,
+/// the waiting loop has polled once more, and would have seen what the peer published before it left
 /// (docs/explanation/memory-ordering.md, "leaving").
 bool Endpoint::misses(int peer) noexcept {
-  const std::uint32_t departure = state_.departure(peer, rank_);
-  const bool looked_again = std::exchange(departures_[static_cast<std::size_t>(peer)], departure) == departure;
-  if (departure == 0 || !looked_again) return false;
-  state_.fail_after_departure(peer);
-  return true;
+  const std::uint32_t now = absence(peer);
+  const bool looked_again = std::exchange(absences_[static_cast<std::size_t>(peer)], now) == now;
+  if (now == 0 || !looked_again) return false;
+  state_.fail_after_departure(peer, calls_ - 1);  // one that has given up did so after another departure: that is named
+  return give_up();
 }
 
 bool Endpoint::interrupted(void* self) noexcept {
@@ -175,7 +199,7 @@ bool Endpoint::interrupted(void* self) noexcept {
   if (endpoint.waits_in_vain()) return true;
   if (state.timeout_s <= 0.0 || static_cast<double>(stuck_ns) < state.timeout_s * 1e9) return false;
   state.fail(Status::timed_out, state.describe_late_rank(endpoint.rank_, endpoint.waiting_for_));
-  return true;
+  return endpoint.give_up();
 }
 
 /// Records what the rank waits for. Returns how long it has waited, as far as known.
@@ -197,7 +221,9 @@ inline bool Endpoint::enter(Operation operation) noexcept {
   progress_.position.store(++calls_ << 8 | static_cast<std::uint64_t>(operation), std::memory_order_relaxed);
   ++lines_moved_;
   waiting_for_ = waiting_too_ = everybody;
-  return state_.status() == Status::ok;
+  if (state_.status() == Status::ok) [[likely]]
+    return true;
+  return !broken() || !give_up();
 }
 
 /// A function of its own, to keep rare code out of the hot path.
@@ -638,6 +664,7 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
 }
 
 void Endpoint::regain_buffers() noexcept {
+  if (state_.status() != Status::ok) give_up();
   heavy_barrier(waiter_.config().across_processes);
   const auto until = monotonic_ns() + 500'000'000;  // a bound in case another process is stopped
   for (int rank = 0; rank < size(); ++rank) {
@@ -841,7 +868,7 @@ void Endpoint::start(StartedCollective& started) noexcept {
 /// Whether a blocked collective cannot finish any more. Programs that only call test() never wait, and get the error
 /// from here.
 bool Endpoint::is_over() noexcept {
-  if (broken()) return true;
+  if (broken()) return give_up();
   const std::uint64_t now = ticks();
   if (static_cast<double>(now - last_look_) < 20'000 * rough_ticks_per_ns()) return false;
   last_look_ = now;

@@ -113,6 +113,8 @@ class alignas(separation_bytes) Endpoint {
   void leave() noexcept;
   /// Number of collectives that the rank had entered when the thread attached.
   std::uint64_t calls_before() const noexcept { return calls_before_; }
+  /// Number of collectives that the rank has entered. For the attached thread.
+  std::uint64_t calls() const noexcept { return calls_; }
 
   std::atomic<bool> attached{false};
   ThreadExitGuard guard;                           ///< of the thread that is attached
@@ -167,16 +169,22 @@ class alignas(separation_bytes) Endpoint {
     if (seen < tick) seen = layout_.tick(rank).value.load(ordering::tick_await);
     return seen >= tick;
   }
+  /// Whether the buffers of another rank still exist. If not, this rank has given up, too.
+  bool may_touch(int owner) noexcept;
   /// During its lifetime this rank may access other ranks' buffers, if it converts to true.
   class BufferAccess;
   /// Waits until no other rank accesses the caller's buffers. Needed in a broken communicator, where addresses of
   /// buffers may have been sent to other ranks.
   void regain_buffers() noexcept;
   bool enter(Operation operation) noexcept;
+  /// Whether this rank's current collective cannot be completed: the communicator is broken, and not only for later
+  /// collectives.
   bool broken() const noexcept;
+  /// Marks that this rank takes part no more: for those that wait for it, and for access to its buffers. True.
+  bool give_up() noexcept;
   /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
   bool reserve(Bytes& bytes, std::size_t least) noexcept;
-  /// Breaks the communicator because the memory of a process cannot be accessed any more.
+  /// Breaks the communicator because the memory of a process cannot be accessed any more: broken() holds then.
   void lost_access(pid_t process, int error) noexcept;
   const CachedSchedule* prepare(const SelectedRecipe& choice, const Collective& call) noexcept;
   Status execute(const Collective& call, const CachedSchedule* prepared) noexcept;
@@ -227,6 +235,7 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t note_wait() noexcept;
   bool waits_in_vain() noexcept;
   bool misses(int peer) noexcept;
+  std::uint32_t absence(int peer) const noexcept;
 
   CommunicatorState& state_;
   const SharedLayout& layout_;
@@ -260,7 +269,7 @@ class alignas(separation_bytes) Endpoint {
   std::uint64_t epoch_ = 0;
   StagingRing stage_;
   CachelinePaddedVector<std::uint64_t> seen_ticks_;  ///< by rank: the last tick that was read
-  std::vector<std::uint32_t> departures_;            ///< by rank: the last departure that was seen
+  std::vector<std::uint32_t> absences_;              ///< by rank: the last absence() that was seen
   std::uint64_t last_look_ = 0;                      ///< when a started collective was last found blocked, in ticks()
   std::vector<Link*> lending_;                       ///< links on which the peer may still read my buffers
   Bytes work_, pieces_, input_copy_, detour_;
@@ -270,13 +279,12 @@ class alignas(separation_bytes) Endpoint {
   std::deque<StartedCollective*> started_;
 };
 
-/// A rank that learns that the communicator is broken returns, and its buffers may be freed. So a rank announces an
-/// access to another rank's buffers, and then checks that the communicator is not broken
-/// (docs/explanation/memory-ordering.md, "Leaving").
+/// A rank that gives up returns, and its buffers may be freed. So a rank announces an access to another rank's buffers,
+/// and then checks that their owner has not given up (docs/explanation/memory-ordering.md, "Leaving").
 class Endpoint::BufferAccess {
  public:
-  explicit BufferAccess(Endpoint& endpoint) noexcept : word_(endpoint.progress_.touches) {
-    // The store precedes the load of the status: for the compiler by the fence, for the processor by the heavy barrier
+  BufferAccess(Endpoint& endpoint, int owner) noexcept : word_(endpoint.progress_.touches) {
+    // The store precedes the loads: for the compiler by the fence, for the processor by the heavy barrier
     // in regain_buffers().
     if (endpoint.has_heavy_barrier_) [[likely]] {
       word_.store(1, std::memory_order_relaxed);
@@ -284,7 +292,7 @@ class Endpoint::BufferAccess {
     } else {
       word_.exchange(1);
     }
-    allowed_ = !endpoint.broken();
+    allowed_ = endpoint.may_touch(owner);
   }
   BufferAccess(const BufferAccess&) = delete;
   /// Pairs with the load in regain_buffers().

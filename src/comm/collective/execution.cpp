@@ -450,7 +450,7 @@ void Execution::take_buffer(Link& link, const Move& move, const Extent& extent) 
   link.in.release();
   received_.offset = extent.bytes;
   endpoint_->waiting_for_ = link.peer;
-  const Endpoint::BufferAccess touch(*endpoint_);
+  const Endpoint::BufferAccess touch(*endpoint_, link.peer);
   if (!touch) return;
   if (combines(move)) {
     const Extent with = locate(move.with, received_.extent, endpoint_->rank_);
@@ -550,6 +550,11 @@ void Execution::fold(std::byte* to, const std::byte* with, const std::byte* oper
   }
 }
 
+/// The rank that may free an area of `owner`. Stages stay.
+int Execution::lender(const Area& area, int owner) const noexcept {
+  return area.buffer == Buffer::stage ? endpoint_->rank_ : owner;
+}
+
 Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
   if (move.share != Share::none) return perform_shared(move);
   const bool put = move.kind == Move::Kind::put;
@@ -560,7 +565,7 @@ Execution::Outcome Execution::perform_one_sided(const Move& move) noexcept {
   const Extent theirs = locate(area, 0, owner);
   const pid_t process = area.buffer == Buffer::stage ? 0 : endpoint_->link_to(owner)->process;
   endpoint_->waiting_for_ = owner;
-  const Endpoint::BufferAccess touch(*endpoint_);
+  const Endpoint::BufferAccess touch(*endpoint_, lender(area, owner));
   if (!touch) return Outcome::broken;
   if (move.kind == Move::Kind::get_combine) {
     fold_from(process, theirs.data, mine.data, locate(move.with, 0, endpoint_->rank_).data, mine.bytes,
@@ -581,9 +586,10 @@ Execution::Outcome Execution::perform_shared(const Move& move) noexcept {
   WorkSharing& parts = put ? link.giving : link.getting;
   endpoint_->waiting_for_ = other;
   for (WorkShare part; (part = parts.take(mine.bytes)).bytes > 0; shared_bytes_ += part.bytes) {
-    const Endpoint::BufferAccess touch(*endpoint_);
+    const Area& area = put ? move.to : move.from;
+    const Endpoint::BufferAccess touch(*endpoint_, lender(area, other));
     if (!touch) return Outcome::broken;
-    std::byte* const theirs = locate(put ? move.to : move.from, 0, other).data;
+    std::byte* const theirs = locate(area, 0, other).data;
     transfer(link.process, theirs + part.begin, mine.data + part.begin, part.bytes, put);
     if (endpoint_->broken()) return Outcome::broken;
   }

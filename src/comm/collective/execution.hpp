@@ -78,6 +78,7 @@ class Execution {
   Outcome advance_eager() noexcept;
   Outcome perform(const Move& move) noexcept;
   Outcome perform_messages(const Move& move) noexcept;
+  int lender(const Area& area, int owner) const noexcept;
   Outcome perform_one_sided(const Move& move) noexcept;
   Outcome perform_shared(const Move& move) noexcept;
   Outcome perform_local(const Move& move) noexcept;

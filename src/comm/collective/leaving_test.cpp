@@ -575,6 +575,91 @@ TEST(Leaving, ADepartureAfterTheLastMessageBreaksNothing) {
   }
 }
 
+/// One rank leaves after a collective, and one learns of that in the next, while a late one has not finished the first.
+class LateRank {
+ public:
+  static constexpr int size = 4;
+
+  LateRank(const CollectiveCall& tested, std::mt19937_64& random) : tested_(tested), inside_(random() % 2 == 0) {
+    std::iota(roles_, roles_ + size, 0);
+    std::shuffle(roles_, roles_ + size, random);
+  }
+
+  /// Whether the late rank had not finished when another one was told of the departure.
+  bool run() {
+    auto options = options_of(tested_);
+    options.idle = stay_away;
+    options.idle_context = this;
+    auto comm = threads_of(size, options);
+    EXPECT_TRUE(comm.run([this](Rank& rank) { take_part(std::move(rank)); }));
+    return in_time_;
+  }
+
+ private:
+  int leaver() const { return roles_[0]; }
+  int informed() const { return roles_[1]; }
+  int late() const { return roles_[2]; }
+
+  void take_part(Rank rank) {
+    number_ = rank.rank();
+    if (number_ != late()) {
+      pause_us(1000);  // a late one that is inside waits by then
+    } else if (!inside_) {
+      stay_away(this);
+    }
+    Caller caller(tested_, size);
+    EXPECT_EQ(caller.once(rank), Status::ok) << describe() << rank.failure();
+    if (tested_.operation == Operation::allreduce) {
+      EXPECT_EQ(caller.result(), static_cast<std::uint64_t>(size)) << describe();
+    }
+    if (number_ == leaver()) return;
+    Status status = Status::ok;
+    for (int turn = 0; turn < 2; ++turn) status = rank.barrier();
+    EXPECT_EQ(status, Status::broken) << describe();
+    EXPECT_EQ(rank.failure(), "rank " + std::to_string(leaver()) + " has left") << describe();
+    if (number_ == informed()) told_ = true;
+  }
+
+  /// For a while, as others may need the late one before they can finish.
+  static void stay_away(void* self) {
+    auto& me = *static_cast<LateRank*>(self);
+    if (number_ != me.late() || me.stayed_.exchange(true)) return;
+    for (int i = 0; i < 50 && !me.told_; ++i) pause_us(100);
+    me.in_time_ = me.told_.load();
+  }
+
+  std::string describe() const {
+    return tested_.describe() + ", rank " + std::to_string(number_) + ", left: " + std::to_string(leaver()) +
+           ", told: " + std::to_string(informed()) + ", late: " + std::to_string(late()) +
+           (inside_ ? " inside: " : " to come: ");
+  }
+
+  const CollectiveCall& tested_;
+  const bool inside_;
+  int roles_[size];
+  std::atomic<bool> told_{false}, stayed_{false}, in_time_{false};
+  static inline thread_local int number_ = 0;
+};
+
+TEST(Leaving, LateRanksFinishWhatOthersHaveFinished) {
+  Rounds rounds("late ranks");
+  std::mt19937_64 random(setting("SMELT_TEST_SEED", 23));
+  int in_time = 0;
+  for (const auto& info : algorithms()) {
+    for (const Access access : info.access) {
+      for (const std::size_t count : {counts[0], counts[0], counts[0], counts[1], counts[2], counts[3]}) {
+        CollectiveCall tested = rounds.next(info.operation, count, LateRank::size);
+        tested.algorithm = to_string(Recipe{.algorithm = info.name, .access = access});
+        const Watchdog watchdog("a late rank: " + tested.describe());
+        in_time += LateRank(tested, random).run();
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(in_time, 0);
+  printf("told of a departure while another rank was late: %d times\n", in_time);
+}
+
 TEST(Leaving, EndsStartedCollectives) {
   auto comm = threads_of(3, options_of({}));
   const Watchdog watchdog("started when left");

@@ -47,12 +47,14 @@ struct alignas(separation_bytes) Tick {
 inline constexpr int tick_bits = 24;
 
 /// The number of collectives that a rank has entered, the kind of the last one, and what the rank waits for if it waits
-/// for long. Other ranks read it for timeout reports, other processes for smelt/inspect.hpp. All accesses are relaxed.
+/// for long. Other ranks read it for timeout reports, other processes for smelt/inspect.hpp. All accesses are relaxed,
+/// but for `touches` and `gave_up` (docs/explanation/memory-ordering.md, "Leaving").
 struct alignas(separation_bytes) Progress {
   std::atomic<std::uint64_t> position{0};  ///< calls << 8 | operation
   std::atomic<std::uint32_t> touches{0};   ///< 1: it reads or writes another rank's buffers (Endpoint::BufferAccess)
   std::atomic<std::uint32_t> peer{0};      ///< rank that is waited for + 1; 0: several
   std::atomic<std::uint64_t> waits_since_ns{0}, waits_at_ns{0};  ///< monotonic_ns(), of the last wait
+  std::atomic<std::uint32_t> gave_up{0};  ///< 1: it was told that the communicator is broken, and takes part no more
 
   static std::uint64_t calls(std::uint64_t position) { return position >> 8; }
   static Operation operation(std::uint64_t position) { return static_cast<Operation>(position & 0xff); }
@@ -75,6 +77,7 @@ struct ControlBlock {
   std::atomic<int> failing{0};                           ///< 1: a rank writes `failure`
   std::atomic<int> no_direct{0};                         ///< 1: some process may not read another's memory
   std::atomic<int> setup[2] = {};                        ///< ranks that have come to a point of the set-up
+  std::atomic<std::uint64_t> calls_lost{0};              ///< see CommunicatorState::last_call()
   char failure[text_bytes] = {};                         ///< valid once status is not ok
   FlatBarrier flat_barrier;
   alignas(separation_bytes) std::atomic<std::uint64_t> wait_began{0};  ///< WaitConfig::wait_began, of all ranks
