@@ -4,11 +4,11 @@
 Method: the machine is measured, and at once the operations are timed by `smelt bench`, which says what the model predicts
 for the recipe that it runs. A virtual machine is moved between cores from time to time, after which a line takes several
 times as long or as short, and other programs take PUs away. So a line is timed before and after the model is measured and
-with each operation. A model whose lines differ by more than a fifth is measured again. A cell is taken again, twice at
-most, if its line differs from that of the model by more than a fifth, its samples spread by more than their median, or other
-programs have computed for more than a tenth of the time of the PUs. If
-the line still differs, the machine is measured anew, three times in a run at most. What then still differs is marked, and
-does not count. A run is of one team; its cells replace those of that team in FILE. More ranks than PUs share them.
+with each operation. A model is measured again if its lines differ by more than a fifth, or are not those of its round
+trip. A cell is taken again, twice at most, if its line differs from that of the model by more than a fifth, its samples
+spread by more than their median, or other programs have computed for more than a tenth of the time of the PUs. If the line
+still differs, the machine is measured anew, three times in a run at most. What then still differs is marked, and does not
+count. A run is of one team; its cells replace those of that team in FILE. More ranks than PUs share them.
 
 `trees` in place of a team times every tree between two threads, 8 bytes: their predictions and medians go to FILE.
 
@@ -39,6 +39,8 @@ MOST_SPREAD = 1.0
 MOST_OTHERS = 0.1
 TRIES = 3
 MOST_MODELS = 4
+# A round trip of a message is two ways of a line and what the ranks do: 2.1 to 3.1 ways were seen.
+ROUND_TRIPS = 1.5, 4.5
 
 
 def busy_s():
@@ -69,15 +71,20 @@ class Team:
                                    "1", "--json"))
         return told["floor_ns"]
 
+    def round_trip(self):
+        return json.loads(self.run("show", "--json"))["rtt_ns"][0][1]
+
     def measure(self):
-        """A model of a machine whose lines took as long before as after, if there is one within four attempts."""
+        """A model of a machine whose lines took as long before and meanwhile as after, if there is one within four
+        attempts."""
         self.models += 1
         for _ in range(4):
             before = self.line()
             self.run("measure", "--budget", "10s")
             after = self.line()
             self.line_ns = (before + after) / 2
-            if 1 / MOST_LINE < before / after < MOST_LINE:
+            ways = self.round_trip() / self.line_ns
+            if 1 / MOST_LINE < before / after < MOST_LINE and ROUND_TRIPS[0] < ways < ROUND_TRIPS[1]:
                 return
 
     def time_once(self, operation, size):
