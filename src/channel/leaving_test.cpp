@@ -10,8 +10,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -315,6 +317,52 @@ TEST(ProcessesLeavingAChannel, AParentThatForksOthersIsStillNoticed) {
   for (int i = 0; i < 26; ++i) ASSERT_EQ(receiver.recv(message.data(), message.size()), Status::ok);
   EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken);
   waitpid(pid, nullptr, 0);
+}
+
+/// How often this thread has called read(2); nothing where the kernel does not count it.
+std::optional<std::uint64_t> reads_of_this_thread() {
+  std::ifstream file("/proc/thread-self/io");
+  std::string name;
+  for (std::uint64_t count = 0; file >> name >> count;) {
+    if (name == "syscr:") return count;
+  }
+  return std::nullopt;
+}
+
+// A look is a read of /proc, far dearer than a poll.
+TEST(ProcessesLeavingAChannel, ALivingOneIsLookedAtEveryTwentyMilliseconds) {
+  if (!reads_of_this_thread()) GTEST_SKIP() << "this kernel does not count the reads of a thread";
+  auto channel = *Channel::create_memfd(TestCase{.wait = "spin"}.options());
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = in_child(LeaveKind::destroyed, [&] {
+    (void)std::make_unique<Sender>(*channel.sender()).release();
+    (void)!write(ends[1], "!", 1);
+  });
+  char taken = 0;
+  ASSERT_EQ(read(ends[0], &taken, 1), 1);
+  auto receiver = *channel.receiver();
+  struct Wait {
+    std::uint64_t begun = monotonic_ns();
+    int calls = 0;
+  } wait;
+  receiver.set_interrupt(
+      [](void* context) {
+        auto& self = *static_cast<Wait*>(context);
+        return ++self.calls > 10 && monotonic_ns() - self.begun > 100'000'000;
+      },
+      &wait);
+  const auto before = *reads_of_this_thread();
+  std::uint64_t word = 0;
+  EXPECT_EQ(receiver.recv(&word, sizeof word), Status::timed_out);
+  const auto looks = (monotonic_ns() - wait.begun) / 20'000'000 + 1;
+  const auto after = *reads_of_this_thread();
+  const auto of_counting = *reads_of_this_thread() - after;
+  EXPECT_GE(after - before, of_counting + 1);
+  EXPECT_LE(after - before, of_counting + looks);
+  end(pid);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 // Between the receiver's look at the ring and its look at the sender: everything has been sent, and the sender is gone.
