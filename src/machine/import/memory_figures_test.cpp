@@ -113,7 +113,9 @@ TEST(Hmat, AStructureHasRoomForAllOfItsFigures) {
         const auto machine = parsed(hmat(2, locality(1, 1000, {domains.begin(), end(initiators)},
                                                      {domains.begin(), end(targets)}, std::vector(figures, 80u))));
         ASSERT_EQ(static_cast<bool>(machine), figures == initiators * targets);
-        if (!machine) EXPECT_THAT(machine.error().message, HasSubstr("do not fit"));
+        if (!machine) {
+          EXPECT_THAT(machine.error().message, HasSubstr("do not fit"));
+        }
       }
     }
   }
