@@ -40,7 +40,9 @@
 #define SMELT_MAP_WIDE 1
 #endif
 
-#ifndef SMELT_ORDER  // tests have their own: orders that are chosen as the program starts
+#ifdef SMELT_CHOSEN_ORDER  // tests choose the orders as the program starts
+#define SMELT_ORDER SMELT_CHOSEN_ORDER
+#else
 #define SMELT_ORDER(name, order) inline constexpr auto name = std::memory_order_##order
 #endif
 
@@ -54,6 +56,7 @@ SMELT_ORDER(map_own, acquire);
 SMELT_ORDER(map_store_cell, release);
 SMELT_ORDER(map_load_cell, acquire);
 }  // namespace ordering
+#undef SMELT_ORDER
 
 using Word = std::uint64_t;
 using AtomicWord = std::atomic<Word>;

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,7 +10,10 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <new>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -232,19 +236,24 @@ TEST(ProcessesLeavingAChannel, TheProcessThatUsesACopyOwnsTheEnd) {
 void expect_the_last_copy_to_count(Channel channel, LeaveKind way, bool parent_first) {
   auto sender = std::make_unique<Sender>(*channel.sender());
   auto receiver = std::make_unique<Receiver>(*channel.receiver());
+  void* const shared =
+      mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const child_leaves = new (shared) std::atomic<bool>(false);
   const pid_t pid = in_child(way, [&] {
     receiver.reset();
     pause_us(parent_first ? 100'000 : 0);
+    child_leaves->store(true);
     if (way == LeaveKind::destroyed) sender.reset();
     if (way != LeaveKind::destroyed) (void)sender.release();
   });
   pause_us(parent_first ? 0 : 100'000);
   sender.reset();
-  const auto begun = monotonic_ns();
   std::uint64_t word = 0;
   EXPECT_EQ(receiver->recv(&word, sizeof word), Status::broken);
-  EXPECT_GE(monotonic_ns() - begun, parent_first ? 50'000'000u : 0u);
+  EXPECT_TRUE(child_leaves->load()) << "the child still had its copy";
   end(pid);
+  munmap(shared, sizeof(std::atomic<bool>));
 }
 
 TEST(ProcessesLeavingAChannel, TheLastCopyIsTheEnd) {
@@ -308,6 +317,52 @@ TEST(ProcessesLeavingAChannel, AParentThatForksOthersIsStillNoticed) {
   for (int i = 0; i < 26; ++i) ASSERT_EQ(receiver.recv(message.data(), message.size()), Status::ok);
   EXPECT_EQ(receiver.recv(message.data(), message.size()), Status::broken);
   waitpid(pid, nullptr, 0);
+}
+
+/// How often this thread has called read(2); nothing where the kernel does not count it.
+std::optional<std::uint64_t> reads_of_this_thread() {
+  std::ifstream file("/proc/thread-self/io");
+  std::string name;
+  for (std::uint64_t count = 0; file >> name >> count;) {
+    if (name == "syscr:") return count;
+  }
+  return std::nullopt;
+}
+
+// A look is a read of /proc, far dearer than a poll.
+TEST(ProcessesLeavingAChannel, ALivingOneIsLookedAtEveryTwentyMilliseconds) {
+  if (!reads_of_this_thread()) GTEST_SKIP() << "this kernel does not count the reads of a thread";
+  auto channel = *Channel::create_memfd(TestCase{.wait = "spin"}.options());
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t pid = in_child(LeaveKind::destroyed, [&] {
+    (void)std::make_unique<Sender>(*channel.sender()).release();
+    (void)!write(ends[1], "!", 1);
+  });
+  char taken = 0;
+  ASSERT_EQ(read(ends[0], &taken, 1), 1);
+  auto receiver = *channel.receiver();
+  struct Wait {
+    std::uint64_t begun = monotonic_ns();
+    int calls = 0;
+  } wait;
+  receiver.set_interrupt(
+      [](void* context) {
+        auto& self = *static_cast<Wait*>(context);
+        return ++self.calls > 10 && monotonic_ns() - self.begun > 100'000'000;
+      },
+      &wait);
+  const auto before = *reads_of_this_thread();
+  std::uint64_t word = 0;
+  EXPECT_EQ(receiver.recv(&word, sizeof word), Status::timed_out);
+  const auto looks = (monotonic_ns() - wait.begun) / 20'000'000 + 1;
+  const auto after = *reads_of_this_thread();
+  const auto of_counting = *reads_of_this_thread() - after;
+  EXPECT_GE(after - before, of_counting + 1);
+  EXPECT_LE(after - before, of_counting + looks);
+  end(pid);
+  close(ends[0]);
+  close(ends[1]);
 }
 
 // Between the receiver's look at the ring and its look at the sender: everything has been sent, and the sender is gone.

@@ -5,7 +5,9 @@
 
 #include <atomic>
 
-#ifndef SMELT_ORDER  // tests have their own: orders that are chosen as the program starts
+#ifdef SMELT_CHOSEN_ORDER  // tests choose the orders as the program starts
+#define SMELT_ORDER SMELT_CHOSEN_ORDER
+#else
 #define SMELT_ORDER(name, order) inline constexpr auto name = std::memory_order_##order
 #endif
 
@@ -21,3 +23,5 @@ SMELT_ORDER(ff_empty, release);
 SMELT_ORDER(ff_reuse, acquire);
 
 }  // namespace smelt::channel::ordering
+
+#undef SMELT_ORDER

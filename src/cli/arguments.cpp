@@ -204,6 +204,11 @@ Group select_group(const Machine& machine, const std::string& ranks) {
   return group;
 }
 
+std::string OperationArgument::text(const std::string& otherwise) const {
+  if (word && option && *word != *option) fail_usage("--op {}: the operation is {} already; name one", *option, *word);
+  return option ? *option : word.value_or(otherwise);
+}
+
 PlanOptions PlanArguments::options(const Group& group) const {
   PlanOptions options;
   check_topology_name("--topology", topology);
@@ -221,11 +226,19 @@ void add_model_option(Command& command, std::string& model) {
   command.text("-m,--model", model, "MODEL", "machine file, - for standard input; default: this machine, measured");
 }
 
-void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan) {
+void add_operation(Command& command, OperationArgument& operation, const std::string& type,
+                   const std::string& description) {
+  command.value(
+      "operation", type, [&operation](const std::string& text) { operation.word = text; }, description);
+  command.value(
+      "--op", type, [&operation](const std::string& text) { operation.option = text; }, "the same, given as an option");
+}
+
+void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan, const std::string& other_words) {
   add_model_option(command, arguments.model);
   const std::string operations = "broadcast|reduce|barrier|allreduce|two-phase-commit";
-  command.text("--op", arguments.operation, one_plan ? "NAME" : "NAMES",
-               operations + (one_plan ? " (default broadcast)" : " (default all)"));
+  add_operation(command, arguments.operation, one_plan ? "OPERATION" : "OPERATIONS",
+                operations + (one_plan ? " (default broadcast)" : " (default all)") + other_words);
   if (one_plan) {
     command.text("--topology", arguments.topology, "NAME", "the tree, such as best, binary, k-nomial:3 (default best)");
   }

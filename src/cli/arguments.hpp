@@ -45,10 +45,20 @@ Group select_group(const Machine& machine, const std::string& ranks);
 /// A screen shows only a part of larger groups, unless --all is given.
 inline constexpr int most_ranks_shown = 64;
 
+/// What a command is about: a word after its name, as in `smelt plan reduce`, or the value of --op.
+struct OperationArgument {
+  std::optional<std::string> word, option;
+
+  /// What was given, or `otherwise`. Both, and different, is a Failure.
+  std::string text(const std::string& otherwise = "") const;
+  /// For errors: "--op", or "operation" for a word.
+  std::string source() const { return option ? "--op" : "operation"; }
+};
+
 /// The common arguments of plan, simulate and compare.
 struct PlanArguments {
   std::string model;
-  std::string operation = "broadcast";
+  OperationArgument operation;
   std::string topology = "best";
   std::string ranks;
   std::optional<int> root;
@@ -57,11 +67,17 @@ struct PlanArguments {
   bool all = false;
   bool json = false;
 
+  /// The operation of a command that is about one; the default is a broadcast.
+  Operation one_operation() const { return parse_operation_name(operation.source(), operation.text("broadcast")); }
   PlanOptions options(const Group& group) const;
 };
 
 void add_model_option(Command& command, std::string& model);
-/// Without `one_plan` there is no option for the tree, because the command uses all of them.
-void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan);
+/// The word and --op, as every command that is about an operation takes them.
+void add_operation(Command& command, OperationArgument& operation, const std::string& type,
+                   const std::string& description);
+/// Without `one_plan` there is no option for the tree, because the command uses all of them. `other_words`: what the
+/// command takes in place of an operation, for its help.
+void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan, const std::string& other_words = "");
 
 }  // namespace smelt::cli

@@ -29,7 +29,8 @@ namespace smelt::cli {
 namespace {
 
 struct BenchFlags {
-  std::string benchmark;
+  OperationArgument asked;
+  std::string benchmark;  // as `asked` says
   std::string model;
   std::string method = "auto";
   std::string only;
@@ -622,9 +623,9 @@ bool run_of_state(const BenchFlags& arguments, const Command& command) {
 void add_bench(Parser& parser) {
   auto arguments = std::make_shared<BenchFlags>();
   Command command = parser.add("bench", "Measure smelt with every tree next to its peers");
-  command.text("benchmark", arguments->benchmark, "BENCHMARK",
-               "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|\n"
-               "scan|exscan|two-phase-commit|channel, or all; map|log");
+  add_operation(command, arguments->asked, "BENCHMARK",
+                "barrier|broadcast|reduce|allreduce|scatter|gather|allgather|alltoall|reduce-scatter|\n"
+                "scan|exscan|two-phase-commit|channel, or all; map|log");
   add_model_option(command, arguments->model);
   command.integer("--threads", arguments->threads, 2, 1024, "ranks (default: one per core that may be used)");
   command.flag("--processes", arguments->processes, "the ranks are processes: smelt and MPI");
@@ -663,6 +664,7 @@ void add_bench(Parser& parser) {
       "  smelt bench map --lookups .9 --keys 10000        every map, beside what the model predicts\n"
       "  smelt bench log                                  appends to the replicated log\n");
   command.action([arguments, command] {
+    arguments->benchmark = arguments->asked.text();
     if (!run_of_state(*arguments, command)) run(*arguments);
   });
 }

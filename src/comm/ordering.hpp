@@ -3,7 +3,9 @@
 
 #include <atomic>
 
-#ifndef SMELT_ORDER  // tests have their own: orders that are chosen as the program starts
+#ifdef SMELT_CHOSEN_ORDER  // tests choose the orders as the program starts
+#define SMELT_ORDER SMELT_CHOSEN_ORDER
+#else
 #define SMELT_ORDER(name, order) inline constexpr auto name = std::memory_order_##order
 #endif
 
@@ -39,3 +41,5 @@ SMELT_ORDER(buffer_return, release);
 SMELT_ORDER(buffer_reuse, acquire);
 
 }  // namespace smelt::comm::ordering
+
+#undef SMELT_ORDER

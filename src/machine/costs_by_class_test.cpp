@@ -59,6 +59,35 @@ TEST(Places, KnowWhichClassesOccur) {
   expect_occurring_classes_are_those_of_the_pairs(crossed);
 }
 
+/// PUs in a random tree of units, or with a level that lies across the others.
+std::vector<Pu> random_pus(std::mt19937& random) {
+  std::vector<Pu> pus(2 + random() % 11);
+  const bool two_kinds = random() % 4 == 0;
+  std::vector<int> around(pus.size(), 0);
+  for (int Pu::*const level : unit_ids) {
+    const bool across = random() % 8 == 0;
+    const int parts = 1 + static_cast<int>(random() % 3);
+    for (std::size_t i = 0; i < pus.size(); ++i) {
+      const int part = static_cast<int>(random() % static_cast<unsigned>(parts));
+      pus[i].*level = across ? part : around[i] * parts + part;
+      if (!across) around[i] = pus[i].*level;
+    }
+  }
+  for (std::size_t i = 0; i < pus.size(); ++i) {
+    pus[i].os_index = static_cast<int>(i);
+    pus[i].efficiency_class = two_kinds ? static_cast<int>(random() % 2) : 0;
+  }
+  return pus;
+}
+
+TEST(Places, KnowWhichClassesOccurInAnyTreeOfUnits) {
+  std::mt19937 random(31);
+  for (int trial = 0; trial < 500 && !testing::Test::HasFailure(); ++trial) {
+    SCOPED_TRACE(trial);
+    expect_occurring_classes_are_those_of_the_pairs(random_pus(random));
+  }
+}
+
 TEST(Places, NameWhatPairsShare) {
   EXPECT_EQ(name_of(0), "machine");
   EXPECT_EQ(name_of(0b10101), "package+l3+core");

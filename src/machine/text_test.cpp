@@ -18,6 +18,11 @@ TEST(Text, IdLists) {
   EXPECT_EQ(*parse_id_list("0-3,8\n"), (Ids{0, 1, 2, 3, 8}));
   EXPECT_EQ(*parse_id_list("5,1,1-2"), (Ids{1, 2, 5}));
   EXPECT_EQ(*parse_id_list(" \n"), Ids{});
+  for (std::size_t length : {1, 3, 4}) {  // a part of a longer text
+    EXPECT_EQ(parse_id_list(std::string_view("7-9123").substr(0, length))->back(), length == 1   ? 7
+                                                                                   : length == 3 ? 9
+                                                                                                 : 91);
+  }
   for (const auto* bad : {"a", "1-", "-1", "3-1", "1-2-3", "1,,2", "1;2", "99999999999", "0-2000000000"}) {
     EXPECT_FALSE(parse_id_list(bad)) << bad;
   }

@@ -35,6 +35,37 @@ void expect_spanning(const Json& children, int root) {
   EXPECT_EQ(std::set<int>(seen.begin(), seen.end()).size(), children.size());
 }
 
+// The same call with the operation as a word, as --op, and as both.
+std::vector<Json> by_word_and_option(const Words& call, const std::string& operation) {
+  std::vector<Json> documents;
+  for (const Words& named : {Words{operation}, Words{"--op", operation}, Words{operation, "--op", operation}}) {
+    Words words = call;
+    words.insert(words.begin() + 1, named.begin(), named.end());
+    words.insert(words.end(), {"-m", two_packages(), "--json"});
+    const Call made = smelt(words);
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    documents.push_back(made.json());
+  }
+  return documents;
+}
+
+TEST(Documents, AnOperationIsAWordOrAnOption) {
+  for (const std::string operation : operations) {
+    SCOPED_TRACE(operation);
+    for (const Words& call : {Words{"plan", "--topology", "binary"}, Words{"simulate", "--topology", "binary"}}) {
+      for (const Json& document : by_word_and_option(call, operation)) EXPECT_EQ(document["operation"], operation);
+    }
+    for (const Json& document : by_word_and_option({"compare", "--search-ms", "0"}, operation)) {
+      ASSERT_EQ(document.size(), 1u);
+      EXPECT_EQ(document.begin().key(), operation);
+    }
+  }
+  for (const Json& document : by_word_and_option({"explain", "--bytes", "64"}, "allreduce")) {
+    EXPECT_EQ(document["operation"], "allreduce");
+  }
+  EXPECT_EQ(smelt({"compare", "reduce,barrier", "-m", two_packages(), "--search-ms", "0", "--json"}).json().size(), 2u);
+}
+
 TEST(Documents, PlanHasThePromisedKeys) {
   for (const std::string operation : operations) {
     SCOPED_TRACE(operation);

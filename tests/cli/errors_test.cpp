@@ -24,7 +24,10 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"plna"}, 2, "did you mean 'plan'?"},
       {{"plan", "--opp", "reduce"}, 2, "did you mean '--op'?"},
       {{"plan", "--op"}, 2, "--op"},
-      {{"plan", "--op", "brodcast"}, 2, "did you mean 'broadcast'?"},
+      {{"plan", "--op", "brodcast"}, 2, "--op brodcast: no such operation; did you mean 'broadcast'?"},
+      {{"plan", "brodcast"}, 2, "operation brodcast: no such operation; did you mean 'broadcast'?"},
+      {{"plan", "--op", ""}, 2, "--op : no such operation"},
+      {on_two({"plan", "reduce", "barrier"}), 2, "barrier: not understood"},
       {on_two({"plan", "--topology", "binry"}), 2, "did you mean 'binary'?"},
       {on_two({"plan", "--ranks", "0-99"}), 2, "PU 16 is not in the machine 'two', which has 0-15"},
       {on_two({"plan", "--ranks", "0,1,0"}), 2, "PU 0 is named twice"},
@@ -50,11 +53,16 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"import", "core-to-cor", "x.csv"}, 2, "did you mean 'core-to-core'?"},
       {{"import", "x.csv", "--send-share", "2"}, 2, "between 0 and 1"},
       {{"simulate", "--plan", "x", "--op", "reduce"}, 2, "leave out --op"},
-      {{"simulate", "map"}, 2, "map: not known"},
+      {{"simulate", "--plan", "x", "reduce"}, 2, "leave out reduce"},
+      {{"simulate", "map"}, 2, "map: no such operation"},
       {{"simulate", "--replicas", "8"}, 2, "only of log"},
       {on_two({"simulate", "log", "--op", "reduce"}), 2, "log: takes"},
       {on_two({"simulate", "log", "--replicas", "1"}), 2, "must be between"},
       {on_two({"compare", "--op", "bradcast"}), 2, "did you mean 'broadcast'?"},
+      {on_two({"compare", "bradcast"}), 2, "did you mean 'broadcast'?"},
+      {on_two({"compare", "--op", ","}), 2, "--op ',': names no operation"},
+      {on_two({"compare", ","}), 2, "operation ',': names no operation"},
+      {on_two({"compare", "--maps", "reduce"}), 2, "operation: not with --maps"},
       {on_two({"compare", "--keys", "10"}), 2, "--keys: only with --maps"},
       {on_two({"compare", "--maps", "--op", "reduce"}), 2, "--op: not with --maps"},
       {on_two({"compare", "--maps", "--lookups", "1.5"}), 2, "must be between"},
@@ -78,10 +86,19 @@ TEST(Errors, UsageIsExitCodeTwo) {
   }
 }
 
+TEST(Errors, TwoOperationsAreOneTooMany) {
+  for (const std::string command : {"plan", "simulate", "compare", "explain", "bench"}) {
+    SCOPED_TRACE(command);
+    expect_one_line(smelt({command, "reduce", "--op", "barrier"}), 2,
+                    command + ": --op barrier: the operation is reduce already; name one");
+  }
+}
+
 TEST(Errors, BenchChecksItsArguments) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   expect_one_line(smelt({"bench", "barier"}), 2, "did you mean 'barrier'?");
   expect_one_line(smelt({"bench"}), 2, "bench what?");
+  expect_one_line(smelt({"bench", "--op", "barier"}), 2, "did you mean 'barrier'?");
   expect_one_line(smelt({"bench", "map", "--only", "tree", "-m", two_packages()}), 2, "no such map");
   expect_one_line(smelt({"bench", "log", "--keys", "10"}), 2, "only of a map");
   expect_one_line(smelt({"bench", "map", "--bytes", "8"}), 2, "not of map");

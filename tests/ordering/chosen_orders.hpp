@@ -17,5 +17,5 @@ inline std::memory_order chosen(std::string_view name, std::memory_order order) 
 
 }  // namespace smelt::stress
 
-#define SMELT_ORDER(name, order) \
+#define SMELT_CHOSEN_ORDER(name, order) \
   inline const std::memory_order name = smelt::stress::chosen(#name, std::memory_order_##order)

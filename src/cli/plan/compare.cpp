@@ -16,11 +16,12 @@ constexpr Operation all_operations[] = {Operation::broadcast, Operation::reduce,
                                         Operation::allreduce, Operation::two_phase_commit};
 constexpr std::size_t widest_bar = 32;
 
-std::vector<Operation> operations_of(const std::string& names) {
-  if (names.empty()) return {std::begin(all_operations), std::end(all_operations)};
+std::vector<Operation> operations_of(const OperationArgument& asked) {
+  if (!asked.word && !asked.option) return {std::begin(all_operations), std::end(all_operations)};
+  const std::string names = asked.text();
   std::vector<Operation> result;
-  for (const auto& name : split_names(names)) result.push_back(parse_operation_name("--op", name));
-  if (result.empty()) fail_usage("--op '{}': names no operation", names);
+  for (const auto& name : split_names(names)) result.push_back(parse_operation_name(asked.source(), name));
+  if (result.empty()) fail_usage("{} '{}': names no operation", asked.source(), names);
   return result;
 }
 
@@ -86,7 +87,6 @@ void add_compare(Parser& parser) {
   auto arguments = std::make_shared<PlanArguments>();
   auto maps = std::make_shared<CompareMaps>();
   auto asks_for_maps = std::make_shared<bool>(false);
-  arguments->operation.clear();
   Command command = parser.add("compare", "Predict every tree for every operation, or every map, best first");
   add_plan_options(command, *arguments, false);
   command.flag("--maps", *asks_for_maps, "concurrent maps in place of trees, by cores and share of lookups");
@@ -99,13 +99,13 @@ void add_compare(Parser& parser) {
       "Examples:\n"
       "  smelt compare                                        this machine\n"
       "  smelt compare -m epyc.json --completion --json       {operation: {tree: ns}}\n"
-      "  smelt compare --op broadcast,reduce --ranks 0-7 --search-ms 0\n"
+      "  smelt compare broadcast,reduce --ranks 0-7 --search-ms 0\n"
       "  smelt compare --maps --keys 1e6 --lookups 0.9,0.999  maps on this machine\n"
       "  smelt compare --maps --figure 3.20f                  as published\n");
   command.action([=] {
     std::vector<std::string> of_maps = {"--figure", "--lookups", "--cores"};
     of_maps.insert(of_maps.end(), map_options().begin(), map_options().end());
-    const std::vector<std::string> of_trees = {"--op", "--root", "--search-ms", "--completion"};
+    const std::vector<std::string> of_trees = {"operation", "--op", "--root", "--search-ms", "--completion"};
     for (const auto& option : *asks_for_maps ? of_trees : of_maps) {
       if (command.given(option)) fail_usage("{}: {}", option, *asks_for_maps ? "not with --maps" : "only with --maps");
     }

@@ -27,7 +27,8 @@ constexpr int most_other_ranks = 64;
 constexpr int most_effect_ranks = 512;
 
 struct ExplainFlags {
-  std::string operation, model, profile, sync = "loose";
+  OperationArgument asked;
+  std::string operation, model, profile, sync = "loose";  // the operation as `asked` says
   std::size_t bytes = 0;
   int ranks = 0;
   int late_rank = -1;
@@ -503,8 +504,8 @@ void add_explain(Parser& parser) {
   auto arguments = std::make_shared<ExplainFlags>();
   Command command = parser.add(
       "explain", "Explain which algorithm a collective uses, which map to choose, or where arrays should lie");
-  command.text("operation", arguments->operation, "OPERATION",
-               "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, ...");
+  add_operation(command, arguments->asked, "OPERATION",
+                "map, memory, or a collective: broadcast, reduce, allreduce, scatter, gather, ...");
   command.text("file", arguments->file, "FILE", "explain memory: arrays and their use, JSON");
   command.value(
       "--bytes", "SIZE",
@@ -534,6 +535,7 @@ void add_explain(Parser& parser) {
       "  smelt explain memory arrays.json -m epyc.json      where arrays should lie\n"
       "  smelt explain --algorithms\n");
   command.action([arguments, command] {
+    arguments->operation = arguments->asked.text();
     if (arguments->operation == "memory") return run_memory(*arguments, command);
     if (!arguments->file.empty()) fail_usage("{}: only `explain memory` takes a file", arguments->file);
     const bool map = arguments->operation == "map";

@@ -44,7 +44,7 @@ void print_picture(const Machine& machine, const Plan& plan, bool completion, bo
 
 void run(const PlanFlags& arguments) {
   const auto& common = arguments.plan;
-  const Operation operation = parse_operation_name("--op", common.operation);
+  const Operation operation = common.one_operation();
   check_topology_name("--topology", common.topology);
   if (arguments.dot && common.json) fail_usage("--dot: not together with --json");
   const Machine machine = load_model(common.model);
@@ -76,7 +76,7 @@ void add_plan(Parser& parser) {
   command.footer(list_trees() +
                  "\nExamples:\n"
                  "  smelt plan                                        the best broadcast tree of this machine\n"
-                 "  smelt plan -m big.json --op barrier --ranks 0-31  for a machine from a file\n"
+                 "  smelt plan barrier -m big.json --ranks 0-31       for a machine from a file\n"
                  "  smelt plan --topology binary --root 0 --json      a textbook tree, for a program to read\n");
   command.action([arguments] { run(*arguments); });
 }

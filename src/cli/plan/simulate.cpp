@@ -15,7 +15,6 @@ namespace {
 struct SimulateFlags {
   PlanArguments plan;
   std::string file;
-  std::string what;  ///< "log", or empty: a plan
   std::string replicas;
   bool has_planning = false;  // an option that describes the plan, which a plan file already contains
 };
@@ -26,9 +25,8 @@ Plan obtain_plan(const SimulateFlags& arguments, const Machine& machine) {
     return parse_plan_document(machine, read_file(arguments.file),
                                arguments.file == "-" ? "standard input" : arguments.file);
   }
-  const Operation operation = parse_operation_name("--op", common.operation);
   const Group group = select_group(machine, common.ranks);
-  return take(make_plan(machine, group, operation, common.options(group)));
+  return take(make_plan(machine, group, common.one_operation(), common.options(group)));
 }
 
 void print_document(const Machine& machine, const Plan& plan, const Simulation& simulation) {
@@ -46,10 +44,11 @@ void print_document(const Machine& machine, const Plan& plan, const Simulation& 
 void run(const SimulateFlags& arguments) {
   const auto& common = arguments.plan;
   if (!arguments.file.empty() && arguments.has_planning) {
-    fail_usage("--plan: the file says what to run; leave out --op, --topology, --ranks, --root and --search-ms");
+    fail_usage("--plan: the file says what to run; leave out {}, --topology, --ranks, --root and --search-ms",
+               common.operation.word.value_or("--op"));
   }
   if (arguments.file == "-" && common.model == "-") fail_usage("--plan -: standard input is the machine already");
-  parse_operation_name("--op", common.operation);
+  common.one_operation();  // an error of the call comes before those of the model
   check_topology_name("--topology", common.topology);
   const Machine machine = load_model(common.model);
   const Plan plan = obtain_plan(arguments, machine);
@@ -68,14 +67,13 @@ void run(const SimulateFlags& arguments) {
 void add_simulate(Parser& parser) {
   auto arguments = std::make_shared<SimulateFlags>();
   Command command = parser.add("simulate", "Run a plan against a model and show its timeline");
-  command.text("what", arguments->what, "WHAT", "log: agreement of replicas; default: a collective's plan");
-  add_plan_options(command, arguments->plan, true);
+  add_plan_options(command, arguments->plan, true, ",\nor log: agreement of replicas");
   command.text("--replicas", arguments->replicas, "LIST", "log: numbers of replicas (default 8 to all PUs but 4)");
   command.text("--plan", arguments->file, "FILE",
                "plan written by `smelt plan --json`, for any machine; - for standard input");
   command.footer(
       "Examples:\n"
-      "  smelt simulate --op barrier                          the best barrier of this machine\n"
+      "  smelt simulate barrier                               the best barrier of this machine\n"
       "  smelt plan -m a.json --json > a.plan\n"
       "  smelt simulate -m b.json --plan a.plan               what a plan made for a costs on b\n"
       "  smelt simulate log -m b.json --replicas 8,28         agreement: a tree against one message after the other\n");
@@ -83,8 +81,9 @@ void add_simulate(Parser& parser) {
     for (const char* option : {"--op", "--topology", "--ranks", "--root", "--search-ms"}) {
       arguments->has_planning |= command.given(option);
     }
-    const bool log = arguments->what == "log";
-    if (!log && !arguments->what.empty()) fail_usage("{}: not known (log, or nothing: a plan)", arguments->what);
+    const auto& word = arguments->plan.operation.word;
+    const bool log = word == "log";
+    arguments->has_planning |= word && !log;
     if (!log && command.given("--replicas")) fail_usage("--replicas: only of log");
     if (log && (arguments->has_planning || command.given("--plan"))) {
       fail_usage("log: takes --model, --replicas and --json");

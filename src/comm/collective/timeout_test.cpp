@@ -1,9 +1,11 @@
 // A rank that does not arrive is reported by name, and nobody hangs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,17 +73,33 @@ TEST(TimeoutOff, ALateRankIsWaitedFor) {
   EXPECT_TRUE(done);
 }
 
-TEST(Timeout, CountsWaitingNotWorking) {
-  // Longer in all than the time-out, but no single wait is.
+/// Six waits, longer in all than the time-out of a second. Whether none of them timed out; nothing if the machine was
+/// so busy that a single one may have been as long.
+std::optional<bool> six_waits_pass() {
+  using Clock = std::chrono::steady_clock;
   auto comm = with_timeout(2, 1.0, "");
-  const auto done = comm.run([](Rank& rank) {
+  std::atomic<bool> passed{true};
+  Clock::duration longest{};
+  const auto done = comm.run([&](Rank& rank) {
     std::vector<char> data(1 << 16, static_cast<char>(rank.rank()));
-    for (int part = 0; part < 6; ++part) {
+    auto before = Clock::now();
+    for (int part = 0; part < 6 && passed; ++part) {
       if (rank.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      ASSERT_EQ(rank.broadcast(data.data(), data.size(), 0), Status::ok);
+      if (rank.broadcast(data.data(), data.size(), 0) != Status::ok) passed = false;
+      const auto now = Clock::now();
+      if (rank.rank() == 0) longest = std::max(longest, now - before);
+      before = now;
     }
   });
-  EXPECT_TRUE(done);
+  EXPECT_TRUE(done || !passed);
+  if (!passed && longest > std::chrono::milliseconds(500)) return std::nullopt;
+  return passed.load();
+}
+
+TEST(Timeout, CountsWaitingNotWorking) {
+  std::optional<bool> passed;
+  for (int attempt = 0; attempt < 10 && !passed; ++attempt) passed = six_waits_pass();
+  EXPECT_EQ(passed, true);
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ using testing::UnorderedElementsAre;
 
 /// The communicator of that name, once `condition` holds of it; an empty one after half a minute.
 CommunicatorActivity when(const std::string& name, const std::function<bool(const CommunicatorActivity&)>& condition) {
-  for (int look = 0; look < 100; ++look) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (std::chrono::steady_clock::now() < deadline) {
     const auto found = inspect_communicators();
     EXPECT_TRUE(found) << found.error().message;
     for (const auto& activity : *found) {

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -541,16 +542,34 @@ TEST(Rendezvous, ACreatorIsToldOfAConcurrentDeath) {
   EXPECT_GT(ended, 0);
 }
 
-TEST(Rendezvous, TombstonesExpireWithTheTimeout) {
-  const auto name = test_name();
-  const RendezvousOptions options{.timeout_s = 0.5};
+/// Whether that child has ended. It is not reaped.
+bool has_ended(pid_t pid) {
+  siginfo_t info = {};
+  waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
+  return info.si_pid == pid;
+}
+
+/// How rank 0 of 3 ends after rank 1 was killed while both waited; nothing where the machine was so busy that one of
+/// them had given up before.
+std::optional<int> end_beside_a_killed_one(const std::string& name, const RendezvousOptions& options) {
   const pid_t survivor = fork_member(name, 3, 0, options);
-  ASSERT_TRUE(eventually([&] { return exists(name); }));
+  EXPECT_TRUE(eventually([&] { return exists(name) || has_ended(survivor); }));
   const pid_t victim = fork_member(name, 3, 1, options);
-  ASSERT_TRUE(eventually([&] { return has_joined(name, victim) || !exists(name); }));
-  EXPECT_EQ(kill_and_wait(victim), killed);
+  EXPECT_TRUE(eventually([&] { return has_joined(name, victim) || has_ended(victim); }));
+  const bool in_time = kill_and_wait(victim) == killed;
   const int end = wait_for(survivor);
-  ASSERT_TRUE(end == code(Status::broken) || end == code(Status::timed_out)) << end;
+  return in_time ? std::optional(end) : std::nullopt;
+}
+
+TEST(Rendezvous, TombstonesExpireWithTheTimeout) {
+  const RendezvousOptions options{.timeout_s = 0.5};
+  std::string name;
+  std::optional<int> end;
+  for (int attempt = 0; attempt < 20 && !end; ++attempt) {
+    name = test_name();
+    end = end_beside_a_killed_one(name, options);
+  }
+  ASSERT_TRUE(end == code(Status::broken) || end == code(Status::timed_out)) << end.value_or(0);
   sleep_us(510'000);
   EXPECT_TRUE(join_one(test_name(), 1, 0));  // looks for tombstones
   EXPECT_EQ(tombstones_of(name), 0);

@@ -82,6 +82,16 @@ TEST_P(EveryImporter, EverySampleWithOneOtherByteIsAMachineOrAnError) {
   }
 }
 
+TEST_P(EveryImporter, SaysWhichOptionsCount) {
+  const std::string sample(GetParam()->sample);
+  const auto machine = parse(sample, {.send_share = 0.25, .ghz = 1.0});
+  const auto another_share = parse(sample, {.send_share = 0.75, .ghz = 1.0});
+  const auto another_rate = parse(sample, {.send_share = 0.25, .ghz = 2.0});
+  ASSERT_TRUE(machine && another_share && another_rate);
+  EXPECT_EQ(!(*machine == *another_share), GetParam()->info.uses_send_share);
+  EXPECT_EQ(!(*machine == *another_rate), GetParam()->info.uses_ghz);
+}
+
 TEST_P(EveryImporter, OptionsHaveLimits) {
   const test::ScopedDirectory directory;
   const auto file = directory.write("sample", std::string(GetParam()->sample));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "machine/import/importer.hpp"
 #include "machine/test_support.hpp"
 #include "smelt/machine.hpp"
 
@@ -64,6 +65,18 @@ TEST_F(MachineDb, ConvertsCyclesAndReadsRoundTrips) {
   ASSERT_TRUE(machine->rtt_ns);
   EXPECT_EQ((*machine->rtt_ns)(0, 2), 20.0);
   EXPECT_EQ(machine->tsc_ghz, 2.0);
+}
+
+TEST_F(MachineDb, SaysWhichOptionsCount) {
+  const auto imported = [&](double send_share, double ghz) {
+    const auto machine =
+        import_machine(directory_.path(), {.format = "machinedb", .send_share = send_share, .ghz = ghz});
+    EXPECT_TRUE(machine) << machine.error().message;
+    return machine ? *machine : Machine{};
+  };
+  const Machine machine = imported(0.25, 1.0);
+  EXPECT_EQ(!(machine == imported(0.75, 1.0)), formats::machinedb.info.uses_send_share);
+  EXPECT_EQ(!(machine == imported(0.25, 2.0)), formats::machinedb.info.uses_ghz);
 }
 
 TEST_F(MachineDb, RoundTripsTellWhatBatchesHide) {

@@ -103,6 +103,24 @@ TEST(Hmat, DomainsOfOtherNumbersAreNodesInTheirOrder) {
   EXPECT_DOUBLE_EQ(machine->memory->latency_ns(1, 2), 260);
 }
 
+TEST(Hmat, AStructureHasRoomForAllOfItsFigures) {
+  for (std::size_t initiators = 1; initiators <= 3; ++initiators) {
+    for (std::size_t targets = 1; targets <= 3; ++targets) {
+      const std::vector<unsigned> domains = {0, 1, 2};
+      const auto end = [&](std::size_t count) { return domains.begin() + static_cast<std::ptrdiff_t>(count); };
+      for (std::size_t figures = 0; figures <= initiators * targets; ++figures) {
+        SCOPED_TRACE(testing::Message() << figures << " of " << initiators << " x " << targets);
+        const auto machine = parsed(hmat(2, locality(1, 1000, {domains.begin(), end(initiators)},
+                                                     {domains.begin(), end(targets)}, std::vector(figures, 80u))));
+        ASSERT_EQ(static_cast<bool>(machine), figures == initiators * targets);
+        if (!machine) {
+          EXPECT_THAT(machine.error().message, HasSubstr("do not fit"));
+        }
+      }
+    }
+  }
+}
+
 TEST(Hmat, DamagedTablesAreRefusedWithThePlace) {
   const auto good = hmat(2, locality(1, 1000, {0}, {0, 1}, {80, 90}));
   ASSERT_TRUE(parsed(good));

@@ -46,6 +46,16 @@ TEST(Discover, ContainsEveryPuOfTheAllowance) {
   EXPECT_EQ(machine->index_of(-1), -1);
 }
 
+// Nor one that was removed, although its number is still in memory.
+TEST(Machine, FindsOnlyItsOwnPus) {
+  Machine machine;
+  for (int pu = 0; pu < 4; ++pu) machine.pus.push_back({.os_index = 10 + pu});
+  for (int pu = 0; pu < 4; ++pu) EXPECT_EQ(machine.index_of(10 + pu), pu);
+  EXPECT_EQ(machine.index_of(14), -1);
+  machine.pus.pop_back();
+  EXPECT_EQ(machine.index_of(13), -1);
+}
+
 TEST(Discover, FourPackages) {
   const auto machine = discover_synthetic("package:4 [numa(memory=1073741824)] l3:1 l2:2 core:1 pu:2");
   EXPECT_EQ(machine.size(), 16u);

@@ -3,7 +3,9 @@
 
 #include <atomic>
 
-#ifndef SMELT_ORDER  // tests have their own: orders that are chosen as the program starts
+#ifdef SMELT_CHOSEN_ORDER  // tests choose the orders as the program starts
+#define SMELT_ORDER SMELT_CHOSEN_ORDER
+#else
 #define SMELT_ORDER(name, order) inline constexpr auto name = std::memory_order_##order
 #endif
 
@@ -24,3 +26,5 @@ SMELT_ORDER(log_floor, acq_rel);
 SMELT_ORDER(log_reuse, acquire);
 
 }  // namespace smelt::state::log::ordering
+
+#undef SMELT_ORDER
