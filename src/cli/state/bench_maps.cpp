@@ -43,6 +43,22 @@ struct MeasuredMap {
     std::ranges::sort(sorted);
     return sorted[sorted.size() / 2];
   }
+
+  /// Whether all turns of one of the two were faster than all of the other.
+  bool is_apart_from(const MeasuredMap& other) const {
+    const auto [low, high] = std::ranges::minmax(turns_per_s);
+    const auto [other_low, other_high] = std::ranges::minmax(other.turns_per_s);
+    return low > other_high || other_low > high;
+  }
+};
+
+/// Pairs of maps, by whether they are predicted in the order in which they were measured.
+struct PairsInOrder {
+  int same = 0, other = 0;
+  int undecided = 0;  ///< not counted in the others
+
+  /// Kendall's tau; Goodman and Kruskal's gamma if the undecided pairs, which are ties, do not count.
+  double tau() const { return same + other > 0 ? static_cast<double>(same - other) / (same + other) : 1.0; }
 };
 
 struct BenchedCell {
@@ -56,18 +72,27 @@ struct BenchedCell {
   }
   double chosen_ratio() const { return fastest().per_s() / chosen().per_s(); }
 
-  /// Kendall's tau between predicted and measured: pairs in the same order minus pairs in the other, of all.
-  double tau() const {
-    double same = 0.0, all = 0.0;
+  /// Of all pairs, by the medians of their turns.
+  PairsInOrder pairs() const {
+    return count_pairs([](const MeasuredMap&, const MeasuredMap&) { return true; });
+  }
+  /// Of the pairs whose turns do not overlap: the measurement itself puts no others in an order.
+  PairsInOrder decided_pairs() const {
+    return count_pairs([](const MeasuredMap& one, const MeasuredMap& two) { return one.is_apart_from(two); });
+  }
+
+ private:
+  template <class IsDecided>
+  PairsInOrder count_pairs(IsDecided is_decided) const {
+    PairsInOrder pairs;
     for (std::size_t i = 0; i < maps.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
         const double predicted = maps[i].predicted.per_s - maps[j].predicted.per_s;
         const double measured = maps[i].per_s() - maps[j].per_s();
-        same += predicted * measured > 0.0 ? 1.0 : -1.0;
-        all += 1.0;
+        ++(!is_decided(maps[i], maps[j]) ? pairs.undecided : predicted * measured > 0.0 ? pairs.same : pairs.other);
       }
     }
-    return all > 0.0 ? same / all : 1.0;
+    return pairs;
   }
 };
 
@@ -296,6 +321,7 @@ class MapContest {
 /// Over all cells.
 struct BenchedSummary {
   double tau = 0.0;         ///< mean
+  PairsInOrder decided{};   ///< of all cells together
   double error = 0.0;       ///< mean of |predicted / measured - 1|
   double best_share = 0.0;  ///< of the cells: what the model takes is within 1.1 of the fastest
 };
@@ -304,7 +330,11 @@ BenchedSummary summary_of(const std::vector<BenchedCell>& cells) {
   BenchedSummary summary;
   double values = 0.0;
   for (const auto& cell : cells) {
-    summary.tau += cell.tau() / static_cast<double>(cells.size());
+    const PairsInOrder decided = cell.decided_pairs();
+    summary.tau += cell.pairs().tau() / static_cast<double>(cells.size());
+    summary.decided.same += decided.same;
+    summary.decided.other += decided.other;
+    summary.decided.undecided += decided.undecided;
     summary.best_share += (cell.chosen_ratio() <= 1.1 ? 1.0 : 0.0) / static_cast<double>(cells.size());
     for (const auto& map : cell.maps) {
       summary.error += std::abs(map.predicted.per_s / map.per_s() - 1.0);
@@ -329,10 +359,18 @@ Json cell_document(const BenchedCell& cell) {
           {"keys", cell.load.keys},
           {"skew", cell.load.skew},
           {"results", maps},
-          {"tau", cell.tau()},
+          {"tau", cell.pairs().tau()},
+          {"tau_decided", cell.decided_pairs().tau()},
+          {"undecided_pairs", cell.decided_pairs().undecided},
           {"fastest", cell.fastest().algorithm},
           {"chosen", cell.chosen().algorithm},
           {"chosen_ratio", cell.chosen_ratio()}};
+}
+
+std::string format_tau(double tau, const PairsInOrder& decided) {
+  if (decided.undecided == 0) return fmt::format("tau {:.2f}", tau);
+  return fmt::format("tau {:.2f}, or {:.2f} without {} pairs whose turns overlap", tau, decided.tau(),
+                     decided.undecided);
 }
 
 void print_cell(const BenchedCell& cell) {
@@ -351,8 +389,9 @@ void print_cell(const BenchedCell& cell) {
                map.predicted.servers > 0 ? std::to_string(map.predicted.servers) : std::string("-")});
   }
   print(table.text());
-  print(styled(Style::faint, fmt::format("  tau {:.2f}; the model takes {}, {:.2f} times slower than the fastest\n\n",
-                                         cell.tau(), cell.chosen().algorithm, cell.chosen_ratio())));
+  print(styled(Style::faint, fmt::format("  {}; the model takes {}, {:.2f} times slower than the fastest\n\n",
+                                         format_tau(cell.pairs().tau(), cell.decided_pairs()), cell.chosen().algorithm,
+                                         cell.chosen_ratio())));
 }
 
 std::vector<double> parse_list(const std::string& option, const std::string& text, std::vector<double> usual,
@@ -395,9 +434,9 @@ void bench_maps(const BenchState& arguments) {
   const BenchedSummary summary = summary_of(cells);
   if (!arguments.json) {
     for (const auto& cell : cells) print_cell(cell);
-    print(fmt::format(
-        "{} cells: tau {:.2f}, mean error {:.0f} %, the model's choice within 1.1 of the fastest in {:.0f} %\n",
-        cells.size(), summary.tau, summary.error * 100, summary.best_share * 100));
+    print(fmt::format("{} cells: {}, mean error {:.0f} %, the model's choice within 1.1 of the fastest in {:.0f} %\n",
+                      cells.size(), format_tau(summary.tau, summary.decided), summary.error * 100,
+                      summary.best_share * 100));
     if (contest.retaken() + contest.unsteady() > 0) {
       print(fmt::format(
           "{} starts were taken again: the machine was in another state than its model is of{}\n", contest.retaken(),
@@ -419,6 +458,8 @@ void bench_maps(const BenchState& arguments) {
                      {"unsteady", contest.unsteady()},
                      {"cells", list},
                      {"tau", summary.tau},
+                     {"tau_decided", summary.decided.tau()},
+                     {"undecided_pairs", summary.decided.undecided},
                      {"mean_error", summary.error},
                      {"best_share", summary.best_share},
                      {"machine", machine_identity(contest.machine())},

@@ -12,12 +12,13 @@ namespace {
 
 // Software costs in cycles, for processors of the last ten years. `smelt bench map` and `smelt bench log` show how well
 // they fit.
-constexpr double call_cycles = 18.0;      ///< an operation that may send messages
-constexpr double message_cycles = 100.0;  ///< to parse a message, find its receiver, and create the next one
-constexpr double copying_cycles = 100.0;  ///< to note at both ends that there is a copy, or that it is gone
-/// rep_2pc: to read the clock around a vote, to change the own replica, and to read the result. The issuer has the
-/// flags meanwhile.
-constexpr double issue_cycles = 200.0;
+constexpr double call_cycles = 18.0;     ///< an operation that may send messages
+constexpr double message_cycles = 50.0;  ///< to parse a message, find its receiver, and create the next one
+/// To execute an operation in a table for which a message waits: others overlap with what follows. An update has the
+/// longer message, and compares and writes.
+constexpr double executed_lookup_cycles = 50.0;
+constexpr double executed_update_cycles = 100.0;
+constexpr double copying_cycles = 100.0;     ///< to note at both ends that there is a copy, or that it is gone
 constexpr double log_lookup_cycles = 45.0;   ///< to learn that all entries of the log have been applied
 constexpr double log_append_cycles = 165.0;  ///< to append, decide, deliver
 /// A rank with a replica looks for others' messages at each update and at each eighth lookup
@@ -51,7 +52,8 @@ MapCosts with_calls(const MapSetting& setting, MapCosts costs) {
 MapCosts sequenced(const MapSetting& setting, MapCosts printed) {
   const MapMessages& m = setting.load.messages;
   const DownwardTree down(setting, m.replicate);
-  const double access = access_of(setting), others = setting.clients - 1, q = 1.0 - setting.load.lookups;
+  const double access = access_of(setting) + cycles(setting, executed_update_cycles);
+  const double others = setting.clients - 1, q = 1.0 - setting.load.lookups;
   const double hop = down.on.send(m.update) + setting.platform.latency + down.on.receive(m.update);
   const double delivery = down.on.interrupted(m.replicate) + access + down.forward;
   MapCosts costs = printed;
@@ -59,6 +61,67 @@ MapCosts sequenced(const MapSetting& setting, MapCosts printed) {
   costs.client_update = hash_of(setting) + hop + down.arrival + access + down.forward + others * delivery;
   costs.idle[1] = {std::max(0.0, hop + down.arrival - down.on.send(m.update) - delivery), q};
   costs.interrupts[0] = {delivery, others * q};
+  return costs;
+}
+
+/// part_simple: an update is answered after it has been executed.
+MapCosts executed_before_answer(const MapSetting& setting, MapCosts printed) {
+  MapLoad load = setting.load;
+  load.keys = setting.load.keys / setting.servers;
+  const double lookup = cycles(setting, executed_lookup_cycles), update = cycles(setting, executed_update_cycles);
+  printed.client_lookup += lookup;
+  printed.client_update += update + access_of({setting.platform, load, setting.clients, setting.servers});
+  printed.server_lookup += lookup;
+  printed.server_update += update;
+  return printed;
+}
+
+/// rep_2pc: one issuer after the other has the flags of all clients. The next one's request follows the commit, so the
+/// answers to the commit take no time of it.
+struct TwoPhasesAsBuilt {
+  TwoPhasesAsBuilt(const MapSetting& setting, const MapCosts& printed)
+      : clients(setting.clients), p(setting.load.lookups), lookup(printed.client_lookup) {
+    const MessageCosts on(setting.platform);
+    const MapMessages& m = setting.load.messages;
+    const double executing = cycles(setting, executed_update_cycles);
+    const double executed = std::min(clients, 2.0) * (executing + access_of(setting));  // by the issuer, then by others
+    const double others = clients - 1.0, q = 1.0 - p;
+    const double at_once = printed.client_update + executed + others * executing;
+    busy = p * lookup / (p * lookup + q * at_once);
+    const double between_looks = std::min(lookups_between_looks, 1.0 / std::max(q, 1e-9)) * lookup;
+    // Each round waits for the last of the others that are busy.
+    const double unnoticed = 2.0 * between_looks * others * busy / (others * busy + 1.0);
+    update = at_once + unnoticed;
+    has_flags = on.broadcast_round_trip(m.vote_request, m.vote, setting.clients - 1) +
+                on.spread(m.commit, setting.clients - 1) + executed + unnoticed;
+  }
+
+  /// Until it is a client's turn, on average over its operations: mean value analysis of a station, the flags, to which
+  /// each client returns after `elsewhere`.
+  double waiting() const {
+    const double q = 1.0 - p;
+    if (q <= 0.0) return 0.0;
+    const double elsewhere = p / q * lookup + std::max(0.0, update - has_flags);
+    double there = has_flags, queue = 0.0;
+    for (double n = 1.0; n <= clients; ++n) {
+      there = has_flags * (1.0 + queue);
+      queue = n * there / (elsewhere + there);
+    }
+    return q * (there - has_flags);
+  }
+
+  double clients, p, lookup;
+  double busy = 0.0;       ///< share of its time that a client spends with lookups
+  double update = 0.0;     ///< of a client that finds the flags free
+  double has_flags = 0.0;  ///< how long an update has them
+};
+
+MapCosts two_phases_as_built(const MapSetting& setting, MapCosts costs) {
+  const TwoPhasesAsBuilt phases(setting, costs);
+  costs.client_update = phases.update;
+  costs.serial = (1.0 - phases.p) * phases.has_flags;
+  // Requests come at any moment, and while a client is busy, they take it time.
+  costs.lost = phases.waiting() + phases.busy * overlap(costs);
   return costs;
 }
 
@@ -131,10 +194,12 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
   const MapMessages& m = setting.load.messages;
   MapCosts printed = map.costs(setting);
   const MessageCosts on(platform);
-  const double access = access_of(setting), q = 1.0 - setting.load.lookups;
-  if (algorithm == "part_simple") return with_calls(setting, printed);
+  const double access = access_of(setting) + cycles(setting, executed_update_cycles), q = 1.0 - setting.load.lookups;
+  if (algorithm == "part_simple") return with_calls(setting, executed_before_answer(setting, printed));
   if (algorithm == "part_caching") {
-    return with_calls(setting, part_caching_as_built_costs(setting, cycles(setting, copying_cycles)));
+    const PartCachingSoftware software = {cycles(setting, copying_cycles), cycles(setting, executed_lookup_cycles),
+                                          cycles(setting, executed_update_cycles)};
+    return with_calls(setting, part_caching_as_built_costs(setting, software));
   }
   if (algorithm == "rep_remote") return with_calls(setting, sequenced(setting, printed));
   if (algorithm == "rep_sc") {
@@ -156,14 +221,7 @@ MapCosts as_built_costs(const MapDefinition& map, const MapSetting& asked) {
     costs.interrupts[1] = {};
     return with_calls(setting, costs);
   }
-  if (algorithm == "rep_2pc") {
-    // The flags of all ranks are used by one update at a time.
-    const double issuing = cycles(setting, issue_cycles);
-    printed.client_update += issuing;
-    printed.serial = q * (on.broadcast_round_trip(m.vote_request, m.vote, setting.clients - 1) +
-                          on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + access + issuing);
-    return with_calls(setting, printed);
-  }
+  if (algorithm == "rep_2pc") return two_phases_as_built(setting, with_calls(setting, printed));
   if (algorithm == "shared") {
     MapPlatform overlapping = platform;
     overlapping.line = *platform.line * lines_waited_for;

@@ -160,9 +160,8 @@ namespace {
 
 // (3.49) has one o_rcv for updates and answers to invalidations; with fewer words for the answers the throughput would
 // leave the axis of figure 3.22b.
-/// `issuer`: the weight of a copy that the issuer of an update holds itself. `copying`: what it costs in software to
-/// keep account of copies, per miss and per update.
-MapCosts part_caching(const MapSetting& setting, double issuer, double copying) {
+/// `issuer`: the weight of a copy that the issuer of an update holds itself.
+MapCosts part_caching(const MapSetting& setting, double issuer, const PartCachingSoftware& software) {
   const Terms t(setting);
   const double access = access_cost(setting, 1.0 / setting.servers);
   const double p = t.p, q = 1.0 - p;
@@ -181,21 +180,24 @@ MapCosts part_caching(const MapSetting& setting, double issuer, double copying) 
                    p * (1.0 - hits)};                                     // (3.40), (3.41)
   costs.idle[1] = {std::max(0.0, update_trip + dropping - own_part), q};  // (3.42), (3.43)
   costs.interrupts[0] = {dropped, q * copies};                            // (3.44), (3.45)
-  costs.client_lookup = t.hash + copy + (1.0 - hits) * (access + t.select + round_trip + copy + copying);  // (3.46)
-  costs.server_lookup = (1.0 - hits) * (t.on.receive(t.m.lookup) + access + t.on.send(t.m.value));         // (3.47)
-  costs.client_update =
-      t.hash + t.select + std::max(own_part, update_trip + dropping) + copies * dropped + copying;  // (3.48)
+  costs.client_lookup =
+      t.hash + copy +
+      (1.0 - hits) * (software.lookup + access + t.select + round_trip + copy + software.copying);  // (3.46)
+  costs.server_lookup =
+      (1.0 - hits) * (t.on.receive(t.m.lookup) + software.lookup + access + t.on.send(t.m.value));  // (3.47)
+  costs.client_update = t.hash + t.select + std::max(own_part, update_trip + dropping + software.update) +
+                        copies * dropped + software.copying;  // (3.48)
   costs.server_update = (copies + 1.0) * t.on.receive(t.m.update) + t.on.multicast(t.m.invalidate, copies) +
-                        t.on.send(t.m.acknowledge) + access;  // (3.49)
+                        t.on.send(t.m.acknowledge) + software.update + access;  // (3.49)
   return costs;
 }
 
 }  // namespace
 
-MapCosts part_caching_costs(const MapSetting& setting) { return part_caching(setting, 1.0, 0.0); }
+MapCosts part_caching_costs(const MapSetting& setting) { return part_caching(setting, 1.0, {}); }
 
-MapCosts part_caching_as_built_costs(const MapSetting& setting, double copying) {
-  return part_caching(setting, 0.0, copying);
+MapCosts part_caching_as_built_costs(const MapSetting& setting, const PartCachingSoftware& software) {
+  return part_caching(setting, 0.0, software);
 }
 
 MapCosts rep_sc_costs(const MapSetting& setting) {

@@ -47,8 +47,14 @@ MapCosts rep_sc_costs(const MapSetting& setting);
 MapCosts shared_costs(const MapSetting& setting);
 MapCosts kv_costs(const MapSetting& setting);
 
-/// The issuer of an update has dropped its own copy. `copying`: software cost of a copy, at its beginning and its end.
-MapCosts part_caching_as_built_costs(const MapSetting& setting, double copying);
+/// Software costs of part_caching: to keep account of a copy, per miss and per update; of an operation at the server.
+struct PartCachingSoftware {
+  double copying = 0.0;
+  double lookup = 0.0;
+  double update = 0.0;
+};
+/// The issuer of an update has dropped its own copy.
+MapCosts part_caching_as_built_costs(const MapSetting& setting, const PartCachingSoftware& software);
 /// The equations of smelt's implementation, for platforms with `software_cycle`.
 MapCosts as_built_costs(const MapDefinition& map, const MapSetting& setting);
 /// o_lup, o_upd of a table with all keys; o_pre.

@@ -54,7 +54,7 @@ class Rep2pc final : public Member {
   }
 
   MapAnswer update(const GroupCall& call) noexcept override {
-    for (int attempt = 0; !win(call); ++attempt) {
+    for (int attempt = 0; !win(call, attempt); ++attempt) {
       if (status_ != Status::ok) return {};
       // Ranks with low numbers retry first. The delay grows with the number of failures, until an attempt fits between
       // those of two ranks: attempts with long keys, or of more ranks than PUs, take milliseconds.
@@ -75,17 +75,17 @@ class Rep2pc final : public Member {
     }
     send_to_all(result);
     missing_ = answer.changed ? ranks() - 1 : 0;
+    if (missing_ == 0) flag_ = free_flag;
     await([this] { return missing_ == 0; });
-    flag_ = free_flag;
     return answer;
   }
 
   /// Takes all flags. False: another issuer has one.
-  bool win(const GroupCall& call) noexcept {
+  bool win(const GroupCall& call, int attempt) noexcept {
     const bool waits = !is_mutant(Mutant::rep_2pc_votes_for_higher);
     if (waits && !await([this] { return flag_ == free_flag; })) return false;
     take_flag(rank_, call.key, call.hash);
-    const std::uint64_t begun = monotonic_ns();
+    const std::uint64_t begun = attempt == 0 ? 0 : monotonic_ns();  // mostly there is no second one
     Message request;
     request.kind = Kind::vote_request;
     request.client = rank_;
@@ -94,7 +94,7 @@ class Rep2pc final : public Member {
     against_ = false;
     send_to_all(request);
     if (!await([this] { return missing_ == 0; })) return false;
-    attempt_ns_ = monotonic_ns() - begun;
+    if (attempt != 0) attempt_ns_ = monotonic_ns() - begun;
     if (!against_) return true;
     request.kind = Kind::abort;
     request.key = {};
@@ -127,8 +127,14 @@ class Rep2pc final : public Member {
           answer.flags = Message::conflict;
         }
         return links_.post(from, answer);
-      case Kind::vote: against_ |= (message.flags & Message::conflict) != 0; [[fallthrough]];
-      case Kind::committed: --missing_; break;
+      case Kind::vote:
+        against_ |= (message.flags & Message::conflict) != 0;
+        --missing_;
+        break;
+      case Kind::committed:
+        // At once: the next message may be the request of a rank that has waited for this update.
+        if (--missing_ == 0) flag_ = free_flag;
+        break;
       case Kind::abort:
         if (flag_ == from || is_mutant(Mutant::rep_2pc_frees_others)) flag_ = free_flag;
         break;
@@ -148,7 +154,7 @@ class Rep2pc final : public Member {
   std::uint64_t flags_taken_ = 0;
   Buffer fresh_ = value_buffer();
   int missing_ = 0;               ///< answers
-  std::uint64_t attempt_ns_ = 0;  ///< time of the last vote
+  std::uint64_t attempt_ns_ = 0;  ///< time of the last vote after a failure
   bool against_ = false;
 };
 
