@@ -278,6 +278,8 @@ void CommunicatorState::fail_without_access(int rank, int own, const std::string
 }
 
 Result<std::shared_ptr<CommunicatorState>> CommunicatorState::shrunk(int rank, int* new_rank) {
+  // A rank may learn of a failure without a failed collective. Others may still wait for it in an earlier one.
+  if (status() != Status::ok) endpoints[static_cast<std::size_t>(rank)]->give_up();
   FailureDetector& detector = processes_ ? *detector_ : *own_detector();
   auto survivors = members_->agree_on_survivors(rank, detector, shrink_timeout_s);
   if (!survivors) return survivors.error();

@@ -111,6 +111,9 @@ class alignas(separation_bytes) Endpoint {
   void come() noexcept;
   /// Detaches: finishes the started collectives, then makes the departure visible to other ranks.
   void leave() noexcept;
+  /// In a broken communicator: marks that this rank takes part no more, for those that wait for it or access its
+  /// buffers. True.
+  bool give_up() noexcept;
   /// Number of collectives that the rank had entered when the thread attached.
   std::uint64_t calls_before() const noexcept { return calls_before_; }
   /// Number of collectives that the rank has entered. For the attached thread.
@@ -180,8 +183,6 @@ class alignas(separation_bytes) Endpoint {
   /// Whether this rank's current collective cannot be completed: the communicator is broken, and not only for later
   /// collectives.
   bool broken() const noexcept;
-  /// Marks that this rank takes part no more: for those that wait for it, and for access to its buffers. True.
-  bool give_up() noexcept;
   /// Makes `bytes` at least that large; false, and the communicator broken, if there is no memory.
   bool reserve(Bytes& bytes, std::size_t least) noexcept;
   /// Breaks the communicator because the memory of a process cannot be accessed any more: broken() holds then.

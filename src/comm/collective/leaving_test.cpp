@@ -660,6 +660,40 @@ TEST(Leaving, LateRanksFinishWhatOthersHaveFinished) {
   printf("told of a departure while another rank was late: %d times\n", in_time);
 }
 
+// Rank 0 sends to 1, 1 to 2, 2 to 3. Rank 2 learns that rank 0 has left, from the text that rank 1 caused, and does not
+// forward what rank 3 waits for.
+TEST(Leaving, NobodyWaitsForARankThatShrinksAtOnce) {
+  CollectiveCall tested{.operation = Operation::broadcast};
+  tested.algorithm = "broadcast_tree+channels+tree=chain";
+  auto comm = threads_of(4, options_of(tested));
+  const Watchdog watchdog("shrinking at once");
+  std::atomic<std::uint64_t> longest_ns{0};
+  const auto ran = comm.run([&](Rank& given) {
+    auto rank = std::make_unique<Rank>(std::move(given));
+    const int number = rank->rank();
+    Caller caller(tested, 4);
+    if (number == 2) {
+      while (rank->failure().empty()) pause_us(100);
+    } else {
+      EXPECT_EQ(caller.once(*rank), number == 3 ? Status::broken : Status::ok) << number;
+    }
+    if (number == 0) return rank.reset();
+    if (number == 1) {
+      EXPECT_EQ(rank->barrier(), Status::broken);
+    }
+    const auto begun = monotonic_ns();
+    auto smaller = rank->shrink();
+    ASSERT_TRUE(smaller) << number << ": " << smaller.error().message;
+    EXPECT_EQ(smaller->size(), 3);
+    EXPECT_EQ(smaller->barrier(), Status::ok);
+    for (auto longest = longest_ns.load(), now = monotonic_ns(); now - begun > longest;) {
+      if (longest_ns.compare_exchange_weak(longest, now - begun)) break;
+    }
+  });
+  EXPECT_TRUE(ran);
+  EXPECT_LT(longest_ns.load(), longest_wait_ns);
+}
+
 TEST(Leaving, EndsStartedCollectives) {
   auto comm = threads_of(3, options_of({}));
   const Watchdog watchdog("started when left");
