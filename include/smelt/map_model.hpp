@@ -111,8 +111,8 @@ struct MapPrediction {
   double lookup_ns = 0.0;      ///< of a client's time, per lookup
   double update_ns = 0.0;      ///< ... per update, with what other clients' updates cost this one
   double overlapped_ns = 0.0;  ///< of this, per operation, is done while the client would wait
-  /// Limit by the clients: T^c. For `kv` with the time in which ranks with a replica serve others, which is in none of
-  /// the times above.
+  /// Limit by the clients: T^c. On measured machines with what is in none of the times above: for `kv` the time in
+  /// which ranks with a replica serve others, for `rep_2pc` the wait for others' updates.
   double clients_per_s = 0.0;
   double servers_per_s = 0.0;  ///< limit by servers or another shared resource, otherwise infinite: T^s
   double per_s = 0.0;          ///< the smaller of them: T
