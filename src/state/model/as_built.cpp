@@ -76,8 +76,8 @@ MapCosts executed_before_answer(const MapSetting& setting, MapCosts printed) {
   return printed;
 }
 
-/// rep_2pc: one issuer after the other has the flags of all clients. The next one's request follows the commit, so the
-/// answers to the commit take no time of it.
+/// rep_2pc: one update after the other has its turn. The next one's request and all votes but one are there before: its
+/// turn begins when the issuer before it votes.
 struct TwoPhasesAsBuilt {
   TwoPhasesAsBuilt(const MapSetting& setting, const MapCosts& printed)
       : clients(setting.clients), p(setting.load.lookups), lookup(printed.client_lookup) {
@@ -92,34 +92,35 @@ struct TwoPhasesAsBuilt {
     // Each round waits for the last of the others that are busy.
     const double unnoticed = 2.0 * between_looks * others * busy / (others * busy + 1.0);
     update = at_once + unnoticed;
-    has_flags = on.broadcast_round_trip(m.vote_request, m.vote, setting.clients - 1) +
-                on.spread(m.commit, setting.clients - 1) + executed + unnoticed;
+    const double last_vote = others > 0.0 ? on.send(m.vote) + setting.platform.latency + on.receive(m.vote) : 0.0;
+    turn =
+        last_vote + on.broadcast_round_trip(m.commit, m.replicated, setting.clients - 1) + executed + unnoticed / 2.0;
   }
 
-  /// Until it is a client's turn, on average over its operations: mean value analysis of a station, the flags, to which
-  /// each client returns after `elsewhere`.
+  /// Until it is a client's turn, on average over its operations: mean value analysis of a station to which each
+  /// client returns after `elsewhere`.
   double waiting() const {
     const double q = 1.0 - p;
     if (q <= 0.0) return 0.0;
-    const double elsewhere = p / q * lookup + std::max(0.0, update - has_flags);
-    double there = has_flags, queue = 0.0;
+    const double elsewhere = p / q * lookup + std::max(0.0, update - turn);
+    double there = turn, queue = 0.0;
     for (double n = 1.0; n <= clients; ++n) {
-      there = has_flags * (1.0 + queue);
+      there = turn * (1.0 + queue);
       queue = n * there / (elsewhere + there);
     }
-    return q * (there - has_flags);
+    return q * (there - turn);
   }
 
   double clients, p, lookup;
-  double busy = 0.0;       ///< share of its time that a client spends with lookups
-  double update = 0.0;     ///< of a client that finds the flags free
-  double has_flags = 0.0;  ///< how long an update has them
+  double busy = 0.0;    ///< share of its time that a client spends with lookups
+  double update = 0.0;  ///< of a client that nobody is before
+  double turn = 0.0;    ///< of an update, where the next one waits
 };
 
 MapCosts two_phases_as_built(const MapSetting& setting, MapCosts costs) {
   const TwoPhasesAsBuilt phases(setting, costs);
   costs.client_update = phases.update;
-  costs.serial = (1.0 - phases.p) * phases.has_flags;
+  costs.serial = (1.0 - phases.p) * phases.turn;
   // Requests come at any moment, and while a client is busy, they take it time.
   costs.lost = phases.waiting() + phases.busy * overlap(costs);
   return costs;

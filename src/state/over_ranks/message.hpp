@@ -48,7 +48,7 @@ enum class Kind : std::uint8_t {
 };
 
 struct Message {
-  static constexpr std::uint8_t found = 1, changed = 2, no_memory = 4, may_copy = 8, conflict = 16;
+  static constexpr std::uint8_t found = 1, changed = 2, no_memory = 4, may_copy = 8;
 
   Kind kind = Kind::request;
   Operation operation = Operation::get;

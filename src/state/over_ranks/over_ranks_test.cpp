@@ -201,6 +201,41 @@ TEST(MapGroup, ARankThatLeavesEarlyBreaksCallsThatNeedIt) {
   }
 }
 
+/// Each rank's update has its turn before the others have done many. A rank needs the votes of all for its next one,
+/// and the vote of a rank whose update is earlier only after that. So each of the others does one before it, one that
+/// was already under way, and those whose messages one look into a channel may find: 64, two for each update.
+TEST(MapGroup, UpdatesOfRep2pcTakeTurns) {
+  constexpr int ranks = 3, most = 64 / 2 + 3;
+  auto group = Numbers::create(communicator(ranks), {.algorithm = "rep_2pc"});
+  ASSERT_TRUE(group) << group.error().message;
+  std::atomic<int> done[ranks] = {};
+  std::atomic<bool> is_over{false};
+  std::atomic<int> longest{0};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      auto mine = *group->attach(rank);
+      for (std::uint64_t i = 0; rank == 0 ? i < 500 : !is_over.load(); ++i) {
+        const int before[ranks] = {0, done[1].load(), done[2].load()};
+        const std::uint64_t key = rank == 0 ? i % 8 : static_cast<std::uint64_t>(rank);
+        if (rank == 0 && i % 2 != 0) {
+          mine.get(i / 2 % ranks);
+        } else {
+          mine.fetch_add(key, 1);
+        }
+        done[rank].fetch_add(1);
+        for (int other = 1; rank == 0 && other < ranks; ++other) {
+          longest = std::max(longest.load(), done[other].load() - before[other]);
+        }
+      }
+      is_over.store(true);
+      EXPECT_EQ(mine.finish(), Status::ok) << mine.failure();
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_LE(longest.load(), most) << "updates of another rank during one call";
+}
+
 /// Sets of ranks have several words.
 TEST(MapGroup, AllHoldersOfCopiesDropThemAmongManyRanks) {
   constexpr std::uint64_t key = 7, rounds = 10;

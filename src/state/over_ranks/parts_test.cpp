@@ -89,7 +89,7 @@ TEST(Messages, TellAnswers) {
   for (int bits = 0; bits < 8; ++bits) {
     const MapAnswer answer{(bits & 1) != 0 ? Status::out_of_memory : Status::ok, (bits & 2) != 0, (bits & 4) != 0};
     Message message;
-    message.flags = flags_of(answer) | Message::may_copy | Message::conflict;
+    message.flags = flags_of(answer) | Message::may_copy;
     EXPECT_EQ(message.answer().status, answer.status);
     EXPECT_EQ(message.answer().found, answer.found);
     EXPECT_EQ(message.answer().changed, answer.changed);
