@@ -362,8 +362,10 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
   // A leader decides several at once: as many as a slot takes, or those that there are when it waits.
   if (!leading_) {
     ring();
-  } else if (started_ - seen_[self()] >= most_in_a_slot) {
+  } else if (const std::uint64_t waiting = started_ - seen_[self()]; waiting >= most_in_a_slot) {
     step();
+  } else if (waiting == most_in_a_slot / 2) {
+    prefetch_to_write(&layout_.slot(learned_));  // others poll it; to decide it does not wait for its line then
   }
   return status_;
 }
