@@ -202,9 +202,11 @@ class Layout {
   std::size_t part_bytes() const noexcept { return part_bytes_; }
   std::size_t cell_bytes() const noexcept { return cell_bytes_; }
   Part& part(int rank) const noexcept { return *reinterpret_cast<Part*>(part_begin(rank)); }
+  std::byte* cells(int rank) const noexcept { return part_begin(rank) + cells_offset; }
   /// A cell: its stamp, then the command in words.
-  Word* cell(int rank, std::uint64_t request) const noexcept {
-    return reinterpret_cast<Word*>(part_begin(rank) + cells_offset + (request & cell_mask_) * cell_bytes_);
+  Word* cell(int rank, std::uint64_t request) const noexcept { return cell_in(cells(rank), request); }
+  Word* cell_in(std::byte* cells, std::uint64_t request) const noexcept {
+    return reinterpret_cast<Word*>(cells + (request & cell_mask_) * cell_bytes_);
   }
 
  private:

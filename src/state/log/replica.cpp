@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint32_t deliveries_between_steps = 16;
 /// Cells whose lines the client owns before it writes them: others have read them a lap ago.
 constexpr std::uint64_t owned_ahead = 16;
+/// Cells that are found to be free by one look at the floor, if they are.
+constexpr std::uint64_t cells_freed_at_once = 32;
 
 /// Calls fetch(address) for the lines of a cell; of a long one, for its first two.
 template <class Fetch>
@@ -81,10 +83,12 @@ Replica::Replica(std::shared_ptr<Space> space, int rank, const StateMachine& mac
       waiter_(space_->wait_config()),
       seen_(shape_.ranks),
       executed_(shape_.ranks),
+      own_cells_(layout_.cells(rank_)),
       copy_words_((shape_.command_bytes + 7) / 8 + 1),
       copies_(copy_words_ * std::min(most_in_a_slot, shape_.requests)),
       places_(shape_.requests),
       indices_(shape_.requests),
+      free_to_(shape_.requests),
       observed_(shape_.ranks) {
   // Starts with its own requests, because most requests usually come from the leader.
   replicas_.push_back(rank_);
@@ -124,6 +128,23 @@ Status Replica::fail(Status status, const std::string& why) noexcept {
 Status Replica::refuse(const std::string& why) noexcept {
   failure_ = why;
   return Status::invalid_argument;
+}
+
+// ---- Delivery
+
+inline bool Replica::take(Entry* entry) noexcept {
+  if (taken_ == copied_ && !copy_slot()) return false;
+  const std::uint64_t request = copied_first_ + taken_;
+  if (in_place_) {
+    const Word* const cell = layout_.cell_in(own_cells_, request);
+    *entry = {delivered_entries_, rank_, request, cell + 1, bytes_of(cell->load(std::memory_order_relaxed))};
+  } else {
+    const std::uint64_t* const copy = &copies_[taken_ * copy_words_];
+    *entry = {delivered_entries_, copied_client_, request, copy + 1, bytes_of(copy[0])};
+  }
+  ++taken_;
+  ++delivered_entries_;
+  return true;
 }
 
 // ---- All roles
@@ -268,11 +289,6 @@ LogConfiguration Replica::configuration() const {
 
 // ---- Client
 
-/// Half of the log is reserved for entries that slow replicas have not read.
-bool Replica::reads_too_little() const noexcept {
-  return machine_.apply == nullptr && live_ && learned_ - delivered_ >= shape_.entries / 2;
-}
-
 std::uint64_t Replica::place_of(std::uint64_t request) const noexcept {
   const std::uint64_t place = places_[request & (shape_.requests - 1)];
   const bool is_recent = request + shape_.requests > started_;
@@ -282,14 +298,20 @@ std::uint64_t Replica::place_of(std::uint64_t request) const noexcept {
 
 /// Whether all replicas have read the former contents of the request's cell.
 bool Replica::cell_is_free(std::uint64_t request) noexcept {
-  if (request <= shape_.requests) return true;
+  if (request <= free_to_) return true;
   const std::uint64_t before = request - shape_.requests;
   if (!decided(before)) return false;
-  const std::uint64_t place = places_[before & (shape_.requests - 1)] & ~unknown;
-  if (place < known_floor_) return true;
+  const auto place_below = [&](std::uint64_t former) { return places_[former & (shape_.requests - 1)] & ~unknown; };
+  const std::uint64_t place = place_below(before);
   // Acquire: pairs with raise_floor(). All live replicas have copied the entries below.
-  known_floor_ = Floor::index(layout_.head().floor.load(ordering::log_reuse), learned_);
-  if (place < known_floor_) return true;
+  if (place >= known_floor_) known_floor_ = Floor::index(layout_.head().floor.load(ordering::log_reuse), learned_);
+  if (place < known_floor_) {
+    // Requests are decided in order: if a later one's cell is free, so are those before it.
+    const std::uint64_t later = before + cells_freed_at_once - 1;
+    const bool is_later_free = decided(later) && place_below(later) < known_floor_;
+    free_to_ = is_later_free ? later + shape_.requests : request;
+    return true;
+  }
   // A hint to the leader. It does not matter which writer wins.
   if (layout_.head().pressed.load(std::memory_order_relaxed) <= place) {
     layout_.head().pressed.store(place + 1, std::memory_order_relaxed);
@@ -297,30 +319,38 @@ bool Replica::cell_is_free(std::uint64_t request) noexcept {
   return false;
 }
 
+Status Replica::refuse_command(std::size_t bytes) noexcept {
+  return refuse(fmt::format("replicated log: a command of {} bytes; LogOptions::command_bytes is {}", bytes,
+                            shape_.command_bytes));
+}
+
+/// Waits until the cell of the next request is free, and this replica reads.
+Status Replica::make_room(std::uint64_t number) noexcept {
+  if (number >= most_requests) return fail(Status::broken, "replicated log: this rank's request numbers are used up");
+  if (cell_is_free(number) && !reads_too_little()) return Status::ok;
+  const std::uint64_t before = number - shape_.requests;
+  const auto unread = [&] {  // unread by this replica itself, which cannot read during this call
+    return machine_.apply == nullptr && number > shape_.requests && decided(before) && live_ &&
+           (places_[before & (shape_.requests - 1)] & ~unknown) >= delivered_;
+  };
+  waits_for_room_ = true;
+  const Status status = await([&] { return unread() || cell_is_free(number); });
+  waits_for_room_ = false;
+  if (status != Status::ok) return status;
+  if (!unread()) return Status::ok;
+  return refuse(fmt::format("replicated log: rank {} has not delivered its last {} commands: call next() first", rank_,
+                            shape_.requests));
+}
+
 Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* request) noexcept {
   if (status_ != Status::ok) return status_;
-  if (bytes > shape_.command_bytes || (command == nullptr && bytes != 0)) {
-    return refuse(fmt::format("replicated log: a command of {} bytes; LogOptions::command_bytes is {}", bytes,
-                              shape_.command_bytes));
-  }
+  if (bytes > shape_.command_bytes || (command == nullptr && bytes != 0)) [[unlikely]]
+    return refuse_command(bytes);
   const std::uint64_t number = started_ + 1;
-  if (number >= most_requests) return fail(Status::broken, "replicated log: this rank's request numbers are used up");
-  if (!cell_is_free(number) || reads_too_little()) [[unlikely]] {
-    const std::uint64_t before = number - shape_.requests;
-    const auto unread = [&] {  // unread by this replica itself, which cannot read during this call
-      return machine_.apply == nullptr && number > shape_.requests && decided(before) && live_ &&
-             (places_[before & (shape_.requests - 1)] & ~unknown) >= delivered_;
-    };
-    waits_for_room_ = true;
-    const Status status = await([&] { return unread() || cell_is_free(number); });
-    waits_for_room_ = false;
-    if (status != Status::ok) return status;
-    if (unread()) {
-      return refuse(fmt::format("replicated log: rank {} has not delivered its last {} commands: call next() first",
-                                rank_, shape_.requests));
-    }
+  if (number > free_to_ || reads_too_little()) [[unlikely]] {
+    if (const Status status = make_room(number); status != Status::ok) return status;
   }
-  Word* const cell = layout_.cell(rank_, number);
+  Word* const cell = layout_.cell_in(own_cells_, number);
   write_command(cell + 1, command, bytes);
   SMELT_LOG_POINT(1);
   // Release: pairs with lead(). Publishes the command and this thread's earlier writes.
@@ -328,12 +358,14 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
   SMELT_LOG_POINT(2);
   started_ = number;
   *request = number;
-  for_lines(layout_.cell(rank_, number + owned_ahead), layout_.cell_bytes(), prefetch_to_write);
+  for_lines(layout_.cell_in(own_cells_, number + owned_ahead), layout_.cell_bytes(), prefetch_to_write);
   // A leader decides several at once: as many as a slot takes, or those that there are when it waits.
   if (!leading_) {
     ring();
-  } else if (started_ - seen_[self()] >= most_in_a_slot) {
+  } else if (const std::uint64_t waiting = started_ - seen_[self()]; waiting >= most_in_a_slot) {
     step();
+  } else if (waiting == most_in_a_slot / 2) {
+    prefetch_to_write(&layout_.slot(learned_));  // others poll it; to decide it does not wait for its line then
   }
   return status_;
 }
@@ -471,21 +503,6 @@ bool Replica::copy_slot() noexcept {
   // Who waits for room may be asleep, and has said how far the others must get. A hint: it looks up now and then, too.
   if (layout_.head().pressed.load(std::memory_order_relaxed) == delivered_) [[unlikely]]
     ring();
-  return true;
-}
-
-bool Replica::take(Entry* entry) noexcept {
-  if (taken_ == copied_ && !copy_slot()) return false;
-  const std::uint64_t request = copied_first_ + taken_;
-  if (in_place_) {
-    const Word* const cell = layout_.cell(rank_, request);
-    *entry = {delivered_entries_, rank_, request, cell + 1, bytes_of(cell->load(std::memory_order_relaxed))};
-  } else {
-    const std::uint64_t* const copy = &copies_[taken_ * copy_words_];
-    *entry = {delivered_entries_, copied_client_, request, copy + 1, bytes_of(copy[0])};
-  }
-  ++taken_;
-  ++delivered_entries_;
   return true;
 }
 

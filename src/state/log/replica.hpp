@@ -96,7 +96,12 @@ class Replica {
 
   // client
   bool cell_is_free(std::uint64_t request) noexcept;
-  bool reads_too_little() const noexcept;
+  Status make_room(std::uint64_t number) noexcept;
+  Status refuse_command(std::size_t bytes) noexcept;
+  /// Half of the log is reserved for entries that slow replicas have not read.
+  bool reads_too_little() const noexcept {
+    return machine_.apply == nullptr && live_ && learned_ - delivered_ >= shape_.entries / 2;
+  }
   std::uint64_t place_of(std::uint64_t request) const noexcept;
   bool decided(std::uint64_t request) const noexcept { return request <= seen_[self()]; }
 
@@ -159,6 +164,7 @@ class Replica {
   std::uint64_t learned_ = 0, delivered_ = 0;
   std::uint64_t learned_entries_ = 0, delivered_entries_ = 0;
   PerRank seen_, executed_;
+  std::byte* const own_cells_;
   std::size_t copy_words_;
   CachelinePaddedVector<std::uint64_t>
       copies_;                 ///< of the slot below delivered_: of each command its stamp, then itself
@@ -176,6 +182,7 @@ class Replica {
   CachelinePaddedVector<std::uint64_t> places_, indices_;  ///< slots; entries
   std::uint64_t started_ = 0;
   std::uint64_t known_floor_ = 0;
+  std::uint64_t free_to_;  ///< the cells of its requests up to this one are known to be free
 
   // Leader.
   std::uint64_t configuration_word_ = 0;  ///< seen last
