@@ -196,6 +196,14 @@ TEST(CostsByClass, LargeMachinesAreHeldByClass) {
   }
 }
 
+TEST(CostsByClass, DescribeMachinesWithOnePuToACore) {
+  const auto machine = synthetic({.packages = 2, .numa_per_package = 2, .cores = 8, .smt = 1, .l3 = 2});
+  const auto costs = CostsByClass::of(machine.send_ns, std::make_shared<const Places>(machine.pus), 0.0);
+  ASSERT_NE(costs, nullptr);
+  EXPECT_FALSE(costs->has_residuals());
+  EXPECT_EQ(Matrix(costs), machine.send_ns);
+}
+
 TEST(CostsByClass, JitterOfLargeMachinesIsOfPairsOfUnits) {
   auto spec = large();
   spec.jitter = 0.1;

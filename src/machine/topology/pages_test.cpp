@@ -195,6 +195,18 @@ TEST(Pages, PopulatedOnesAreThere) {
   EXPECT_EQ(there(), 5);
 }
 
+TEST(Pages, NoneIsPopulatedWhereNothingIsMapped) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto mapping = PageMapping::map(2 * page, PageKind::base, page);
+  ASSERT_TRUE(mapping);
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which old headers lack
+  if (madvise(mapping->data(), page, populate_write) != 0) GTEST_SKIP() << "an older kernel, where pages are written";
+  ASSERT_EQ(munmap(mapping->data() + page, page), 0);
+  const auto populated = populate(mapping->data(), 2 * page);
+  ASSERT_FALSE(populated);
+  EXPECT_EQ(populated.error().status, Status::out_of_memory);
+}
+
 TEST(Pages, HugeOnesAreThoseOfTheRange) {
   const char* const text =
       "10000000-10400000 rw-p 00000000 00:00 0 \n"
