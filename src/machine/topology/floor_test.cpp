@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "machine/topology/affinity.hpp"
 
 namespace smelt {
@@ -35,8 +36,10 @@ Result<Floor> probed(std::span<const int> pus, double time_s) {
 TEST(ProbeFloor, TimesALineAndArithmetic) {
   const auto before = this_thread_affinity();
   ASSERT_TRUE(before);
+  const auto start = monotonic_ns();
   const auto floor = probed(*before, 0.01);
   ASSERT_TRUE(floor) << floor.error().message;
+  EXPECT_GE(monotonic_ns() - start, before->size() > 1 ? 10'000'000u : 5'000'000u) << "half of the time for each part";
   EXPECT_GT(floor->work_ns, 100.0) << "thousands of multiplications";
   if (before->size() > 1) {
     EXPECT_GT(floor->line_ns, 1.0);
