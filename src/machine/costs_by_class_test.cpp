@@ -134,6 +134,19 @@ TEST(CostsByClass, DescribeWhatIsRegularExactly) {
   }
 }
 
+TEST(CostsByClass, OwnCostIsTheMedianOfTheDiagonal) {
+  for (const std::size_t size : {std::size_t{23}, std::size_t{24}}) {
+    auto pus = irregular_pus();
+    pus.resize(size);
+    Matrix whole(size);
+    for (std::size_t pu = 0; pu < size; ++pu) whole(pu, pu) = static_cast<double>(1 + (7 * pu) % size);
+    const auto costs = CostsByClass::of(whole, std::make_shared<const Places>(pus), 0.0);
+    ASSERT_NE(costs, nullptr);
+    EXPECT_EQ(costs->own(), 12.0) << "of 1 to " << size;
+    EXPECT_EQ(Matrix(costs), whole);
+  }
+}
+
 TEST(CostsByClass, LeaveOutNoiseAndNothingElse) {
   const auto pus = irregular_pus();
   const Matrix whole = made_up(pus, 0.02);
@@ -194,6 +207,14 @@ TEST(CostsByClass, LargeMachinesAreHeldByClass) {
       ASSERT_EQ(machine.recv_ns(a, b), 0.75 * latency);
     }
   }
+}
+
+TEST(CostsByClass, DescribeMachinesWithOnePuToACore) {
+  const auto machine = synthetic({.packages = 2, .numa_per_package = 2, .cores = 8, .smt = 1, .l3 = 2});
+  const auto costs = CostsByClass::of(machine.send_ns, std::make_shared<const Places>(machine.pus), 0.0);
+  ASSERT_NE(costs, nullptr);
+  EXPECT_FALSE(costs->has_residuals());
+  EXPECT_EQ(Matrix(costs), machine.send_ns);
 }
 
 TEST(CostsByClass, JitterOfLargeMachinesIsOfPairsOfUnits) {

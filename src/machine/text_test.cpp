@@ -88,6 +88,8 @@ TEST(Text, Numbers) {
   for (const auto* bad : {"", " 1", "1x", "nan", "inf", "-inf", "1e999", "0x10", "1,5"}) {
     EXPECT_FALSE(parse_number(bad)) << bad;
   }
+  const std::string_view longer = "15672";
+  EXPECT_EQ(*parse_number(longer.substr(0, 2)), 15.0) << "what follows the text does not count";
 }
 
 TEST(Text, LinesWithAnyEnding) {

@@ -118,6 +118,10 @@ double AlgorithmRace::spread(std::size_t contender) const {
   return (at(0.75) - at(0.25)) / at(0.5);
 }
 
+bool AlgorithmRace::compared(std::size_t contender) const {
+  return contender == leader_ || ratios(contender, leader_).size() >= 3;
+}
+
 bool AlgorithmRace::holds_up(std::size_t contender) const {
   const auto& rival = contenders_[contender];
   if (contender == leader_) return true;
@@ -128,9 +132,8 @@ bool AlgorithmRace::holds_up(std::size_t contender) const {
     return *std::min_element(mine.begin(), mine.end()) <=
            (1.0 + rules_.early_margin) * *std::min_element(best.begin(), best.end());
   }
-  const auto compared = ratios(contender, leader_);
   const double margin = rival.standing == Standing::open ? rules_.open_margin : rules_.margin;
-  return compared.size() >= 3 && median_of(compared) <= 1.0 + margin;
+  return compared(contender) && median_of(ratios(contender, leader_)) <= 1.0 + margin;
 }
 
 std::size_t AlgorithmRace::winner(const std::vector<std::size_t>& preference) const {

@@ -61,6 +61,9 @@ class AlgorithmRace {
   /// Interquartile range / median of its times.
   double spread(std::size_t contender) const;
 
+  /// Whether it ran in at least three rounds together with the leader. Fewer say nothing: on a busy machine, many
+  /// rounds end before all contenders have had their turn.
+  bool compared(std::size_t contender) const;
   /// Whether a contender may be used although another one leads: it is equal, or close without a verdict.
   bool holds_up(std::size_t contender) const;
   /// The first of `preference` that holds up; the leader if none does.

@@ -129,6 +129,19 @@ TEST(AlgorithmRace, MissingTimesAreNoTimes) {
   EXPECT_EQ(race.standing(2), AlgorithmRace::Standing::out);
 }
 
+// Where rounds end before all have had their turn, a contender that seems as fast may hardly have met the leader.
+TEST(AlgorithmRace, ThreeRoundsWithTheLeaderAreAComparison) {
+  AlgorithmRace race(2, {.first_look = 7});
+  for (int round = 1; round <= 9; ++round) {
+    race.add_round({100.0, round % 3 == 0 ? 100.0 : 0.0});
+    if (!race.looked()) continue;
+    EXPECT_EQ(race.compared(1), round == 9) << round;
+    EXPECT_EQ(race.holds_up(1), round == 9) << round;
+    EXPECT_NE(race.standing(1), AlgorithmRace::Standing::out);
+    EXPECT_TRUE(race.compared(0));
+  }
+}
+
 TEST(AlgorithmRace, FewRoundsDecideNothingClose) {
   AlgorithmRace race(3, {}, 1);
   for (int round = 0; round < 4; ++round) race.add_round({100, 110, 135});

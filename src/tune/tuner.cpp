@@ -431,7 +431,7 @@ ProfileCell TuningCampaign::judge(const TuningCell& cell, const AlgorithmRace& r
     const auto name = to_string(cell.contenders[i].recipe);
     // Before the first look no contender is out.
     const bool told_apart = race.standing(i) == AlgorithmRace::Standing::out;
-    const bool equal = !told_apart && (race.looked() || race.holds_up(i));
+    const bool equal = !told_apart && (race.looked() ? race.compared(i) : race.holds_up(i));
     if (equal) result.equals.push_back(name);
     if (result.runner_up.empty() || time < result.runner_up_ns) {
       result.runner_up = name;

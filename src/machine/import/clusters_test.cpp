@@ -187,6 +187,23 @@ TEST(Levels, NeedAGapOfThreeTenths) {
   EXPECT_EQ(find_levels(nested(3, {2}, {10, 100})), (std::vector<Partition>{{0, 0, 1}}));
 }
 
+void disturb(Matrix& latency, std::size_t a, std::size_t b, double ns) { latency(a, b) = latency(b, a) = ns; }
+
+// Blocks of five have 20 pairs within; four PUs and five have 20 pairs between. One pair of 20 may be wrong.
+TEST(Levels, AreClearIfNineteenPairsOfTwentyAre) {
+  Matrix within = nested(10, {5}, {10, 100}), between = nested(9, {4}, {10, 100});
+  for (std::size_t i = 4; i < 8; ++i) disturb(between, i, 8, 10);  // the last two blocks are one
+  const Partition four_and_five{0, 0, 0, 0, 1, 1, 1, 1, 1};
+  disturb(within, 0, 1, 60);
+  disturb(between, 0, 4, 20);
+  EXPECT_EQ(find_levels(within), (std::vector<Partition>{blocks_of(10, 5)}));
+  EXPECT_EQ(find_levels(between), (std::vector<Partition>{four_and_five}));
+  disturb(within, 5, 6, 60);
+  disturb(between, 1, 5, 20);
+  EXPECT_TRUE(find_levels(within).empty());
+  EXPECT_TRUE(find_levels(between).empty());
+}
+
 // Merging a hundred levels of one PU more each would be 98 cuts; the widest sixteen are looked at.
 TEST(Levels, AreFoundAmongTheWidestGaps) {
   const std::size_t pus = 100;

@@ -104,7 +104,8 @@ TEST(CoreToCore, TablesSavedBySpreadsheets) {
   for (const auto& text :
        {std::string("\xef\xbb\xbf,5,\n40.5,,\n80,100.25,\n"), wide, std::string(",5,\r40.5,,\r80,100.25,"),
         std::string("# what was measured\n\n,5,\n# row 1\n40.5,,\n80,100.25,\n# end\n"),
-        std::string(";5;\n40,5;;\n80;100,25;\n"), std::string("\t5\t\n40.5\t\t\n80\t100.25\t\n"),
+        std::string(",\t5,\n40.5,\t,\n80,\t100.25,\n"), std::string(";5;\n40,5;;\n80;100,25;\n"),
+        std::string("\t5\t\n40.5\t\t\n80\t100.25\t\n"),
         std::string("\"\",\"5\",\"\"\n\"40.5\",\"\",\"\"\n\"80\",\"100.25\",\n"),
         std::string(",0,1,2\n0,,5,\n1,40.5,,\n2,80,100.25,\n"),
         std::string("cpu,cpu0,cpu1,cpu2\r\ncpu0,,5,\r\ncpu1,40.5,,\r\ncpu2,80,100.25,\r\n"),

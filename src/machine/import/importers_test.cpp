@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "machine/import/importer.hpp"
+#include "machine/limits.hpp"
 #include "machine/test_support.hpp"
 
 namespace smelt {
@@ -97,8 +98,12 @@ TEST_P(EveryImporter, OptionsHaveLimits) {
   const auto file = directory.write("sample", std::string(GetParam()->sample));
   const std::string format(GetParam()->info.name);
   EXPECT_TRUE(import_machine(file, {.format = format, .send_share = 1.0}));
+  EXPECT_TRUE(import_machine(file, {.format = format, .send_share = 0.0}));
   EXPECT_FALSE(import_machine(file, {.format = format, .send_share = 1.5}));
+  EXPECT_FALSE(import_machine(file, {.format = format, .send_share = -0.5}));
   EXPECT_FALSE(import_machine(file, {.format = format, .ghz = 0.0}));
+  EXPECT_TRUE(import_machine(file, {.format = format, .ghz = max_ghz}));
+  EXPECT_FALSE(import_machine(file, {.format = format, .ghz = 1.001 * max_ghz}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, EveryImporter, testing::ValuesIn(file_importers()), [](const auto& info) {

@@ -64,6 +64,18 @@ TEST_F(NumaFiles, WithoutNumaThereIsOneNode) {
   ASSERT_EQ(view.nodes.size(), 1u);
   EXPECT_THAT(view.nodes[0].pus, ElementsAre(0, 1, 2));
   EXPECT_EQ(view.available_bytes(0), 1u << 20);
+  EXPECT_THAT(view.usable_nodes(), ElementsAre(0)) << "nothing forbids it";
+}
+
+TEST_F(NumaFiles, ANodeOfUnknownSizeHasNoMemory) {
+  write("sys/devices/system/node/online", "0-1\n");
+  node(0, "0-1", 512, 100, "10 20");
+  node(1, "2,3", 512, 200, "20 10");
+  write("sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:    many kB\nNode 1 MemFree:    5 kB\n");
+  const auto view = read_memory_view(root_);
+  ASSERT_EQ(view.nodes.size(), 2u);
+  EXPECT_EQ(view.nodes[1].total_bytes, 0u);
+  EXPECT_THAT(view.usable_nodes(), ElementsAre(0));
 }
 
 TEST_F(NumaFiles, TheCgroupsLimitExcludesMemoryInUse) {

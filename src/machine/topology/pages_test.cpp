@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <sstream>
 
@@ -193,6 +194,42 @@ TEST(Pages, PopulatedOnesAreThere) {
   EXPECT_EQ(there(), 0);
   ASSERT_TRUE(populate(mapping->data(), 5 * page));
   EXPECT_EQ(there(), 5);
+}
+
+TEST(Pages, PopulatingIgnoresEarlierErrors) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto mapping = PageMapping::map(page, PageKind::base, page);
+  ASSERT_TRUE(mapping);
+  for (const int earlier : {EINTR, EAGAIN, EINVAL, EFAULT}) {
+    errno = earlier;
+    EXPECT_TRUE(populate(mapping->data(), page)) << earlier;
+  }
+}
+
+// The kernel refuses an address within a page as it refuses advice that it does not know.
+TEST(Pages, ThoseThatAreWrittenToPopulateThemKeepTheirContent) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto mapping = PageMapping::map(3 * page, PageKind::base, page);
+  ASSERT_TRUE(mapping);
+  std::fill_n(mapping->data(), 2 * page, std::byte{0x50});
+  ASSERT_TRUE(populate(mapping->data() + 8, 3 * page - 8));
+  EXPECT_EQ(std::count(mapping->data(), mapping->data() + 2 * page, std::byte{0x50}), 2 * static_cast<long>(page));
+  EXPECT_EQ(std::count(mapping->data() + 2 * page, mapping->data() + 3 * page, std::byte{0}), static_cast<long>(page));
+  unsigned char resident = 0;
+  ASSERT_EQ(mincore(mapping->data() + 2 * page, page, &resident), 0);
+  EXPECT_EQ(resident & 1, 1);
+}
+
+TEST(Pages, NoneIsPopulatedWhereNothingIsMapped) {
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  auto mapping = PageMapping::map(2 * page, PageKind::base, page);
+  ASSERT_TRUE(mapping);
+  constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which old headers lack
+  if (madvise(mapping->data(), page, populate_write) != 0) GTEST_SKIP() << "an older kernel, where pages are written";
+  ASSERT_EQ(munmap(mapping->data() + page, page), 0);
+  const auto populated = populate(mapping->data(), 2 * page);
+  ASSERT_FALSE(populated);
+  EXPECT_EQ(populated.error().status, Status::out_of_memory);
 }
 
 TEST(Pages, HugeOnesAreThoseOfTheRange) {
