@@ -83,6 +83,21 @@ TEST(Segment, GivesItsMemoryAndItsDescriptorBack) {
   EXPECT_TRUE(other.data() == small || !is_mapped(small));
 }
 
+// A process without standard input gets its number for the next file.
+TEST(Segment, GivesDescriptorZeroBack) {
+  const int input = dup(STDIN_FILENO);
+  close(STDIN_FILENO);
+  {
+    const auto segment = Segment::unnamed(4096);
+    EXPECT_EQ(segment ? segment->fd() : -1, STDIN_FILENO);
+  }
+  EXPECT_EQ(fcntl(STDIN_FILENO, F_GETFD), -1);
+  if (input >= 0) {
+    EXPECT_EQ(dup2(input, STDIN_FILENO), STDIN_FILENO);
+    close(input);
+  }
+}
+
 TEST(Segment, MemfdIsSharedBetweenMappings) {
   auto first = Segment::memfd(4096);
   ASSERT_TRUE(first) << first.error().message;
@@ -277,6 +292,9 @@ TEST(Segment, HasItsMemoryFromTheBeginning) {
   auto segment = Segment::unnamed(bytes);
   ASSERT_TRUE(segment) << segment.error().message;
   EXPECT_GE(backed_bytes(*segment), bytes);
+  struct stat file = {};
+  ASSERT_EQ(fstat(segment->fd(), &file), 0);
+  EXPECT_EQ(static_cast<std::size_t>(file.st_size), bytes) << "and no more";
   auto small = Segment::unnamed(4096);
   ASSERT_TRUE(small->grow(1 << 20));
   EXPECT_GE(backed_bytes(*small), std::size_t{1} << 20);
