@@ -11,6 +11,7 @@
 #include <cstdarg>
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 
 #include "shims/memory/system.hpp"
 #include "shims/memory/watcher.hpp"
