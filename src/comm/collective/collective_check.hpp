@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <numeric>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/collective/collective_reference.hpp"
 #include "smelt/collective.hpp"
 #include "smelt/communicator.hpp"
 #include "smelt/schedule.hpp"
@@ -30,23 +32,46 @@ inline std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 /// How a collective is called.
 enum class CallStyle { blocking, started, persistent };
 
-/// Memory that begins so many bytes into a page.
-template <class Value>
-struct PlacedAllocator {
-  using value_type = Value;
-  static constexpr std::size_t page_bytes = 4096;
-  std::size_t into_page = 0;
+/// Elements that begin so many bytes into a page. Cleared and copied as a whole: where nothing is optimized, vectors
+/// take several calls for each element.
+class PlacedElements {
+ public:
+  using Element = Contributions::Element;
 
-  Value* allocate(std::size_t count) const {
-    const auto pages = (into_page + count * sizeof(Value)) / page_bytes + 1;
+  explicit PlacedElements(std::size_t into_page) : into_page_(into_page), memory_(nullptr, Free{into_page}) {}
+
+  /// `count` zeros.
+  void clear(std::size_t count) {
+    allocate(count);
+    if (count != 0) std::memset(data(), 0, count * sizeof(Element));
+  }
+  void copy(const PlacedElements& other) {
+    allocate(other.count_);
+    if (count_ != 0) std::memcpy(data(), other.data(), count_ * sizeof(Element));
+  }
+  Element* data() { return memory_.get(); }
+  const Element* data() const { return memory_.get(); }
+
+ private:
+  struct Free {
+    std::size_t into_page;
+    void operator()(Element* elements) const { std::free(reinterpret_cast<std::byte*>(elements) - into_page); }
+  };
+
+  void allocate(std::size_t count) {
+    constexpr std::size_t page_bytes = 4096;
+    if (count == count_) return;  // a call may have their address
+    memory_.reset();
+    count_ = count;
+    if (count == 0) return;
+    const auto pages = (into_page_ + count * sizeof(Element)) / page_bytes + 1;
     void* const memory = std::aligned_alloc(page_bytes, pages * page_bytes);
     if (memory == nullptr) throw std::bad_alloc();
-    return reinterpret_cast<Value*>(static_cast<std::byte*>(memory) + into_page);
+    memory_.reset(reinterpret_cast<Element*>(static_cast<std::byte*>(memory) + into_page_));
   }
-  void deallocate(Value* values, std::size_t) const noexcept {
-    std::free(reinterpret_cast<std::byte*>(values) - into_page);
-  }
-  bool operator==(const PlacedAllocator&) const = default;
+
+  std::size_t into_page_, count_ = 0;
+  std::unique_ptr<Element[], Free> memory_;
 };
 
 struct Case {
@@ -113,17 +138,15 @@ inline std::string describe(const Case& one) {
 /// One rank's part; makes its own input out of `salt`, which differs from call to call.
 class CollectiveCheck {
  public:
-  using Element = std::uint64_t;
-  using Vector = std::vector<Element, PlacedAllocator<Element>>;
+  using Element = Contributions::Element;
 
   CollectiveCheck(const Case& what, int ranks, int rank, std::uint64_t salt)
       : case_(what),
         n_(static_cast<std::size_t>(ranks)),
         rank_(rank),
-        salt_(salt),
-        in_(PlacedAllocator<Element>{static_cast<std::size_t>(rank) * what.apart}),
-        out_(
-            PlacedAllocator<Element>{static_cast<std::size_t>(rank) * what.apart + what.apart / 16 * sizeof(Element)}) {
+        contributions_(salt),
+        in_(static_cast<std::size_t>(rank) * what.apart),
+        out_(static_cast<std::size_t>(rank) * what.apart + what.apart / 16 * sizeof(Element)) {
     offsets_.resize(n_ + 1);
     counts_.resize(n_);
     for (std::size_t i = 0; i < n_; ++i) {
@@ -177,25 +200,10 @@ class CollectiveCheck {
     return verify(problem);
   }
 
-  /// Element k of what rank `from` contributes (for rank `to`, where that differs).
-  Element value(int from, int to, std::size_t k) const {
-    std::uint64_t x =
-        salt_ * 1000003 + static_cast<std::uint64_t>(from) * 10007 + static_cast<std::uint64_t>(to) * 101 + k;
-    x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15u;
-    return x ^ (x >> 29);
-  }
-  Element folded(int last, int block, std::size_t k) const {
-    Element total = value(0, block, k);
-    for (int from = 1; from <= last; ++from) {
-      const Element next = value(from, block, k);
-      case_.reduction.combine(&total, &next, 1, case_.reduction.context);
-    }
-    return total;
-  }
   std::size_t own_count() const { return counts_[static_cast<std::size_t>(rank_)]; }
-  void fill_blocks(Vector& to) const {
+  void fill_blocks(PlacedElements& to) const {
     for (std::size_t b = 0; b < n_; ++b) {
-      for (std::size_t k = 0; k < counts_[b]; ++k) to[offsets_[b] + k] = value(rank_, static_cast<int>(b), k);
+      contributions_.write(rank_, static_cast<int>(b), to.data() + offsets_[b], counts_[b]);
     }
   }
 
@@ -209,28 +217,28 @@ class CollectiveCheck {
     Collective call;
     switch (case_.operation) {
       case Operation::broadcast:
-        out_.assign(count, 0);
-        for (std::size_t k = 0; top && k < count; ++k) out_[k] = value(rank_, 0, k);
+        out_.clear(count);
+        if (top) contributions_.write(rank_, 0, out_.data(), count);
         return Collective::broadcast(out_.data(), count * sizeof(Element), case_.root);
       case Operation::reduce:
       case Operation::allreduce:
       case Operation::scan:
       case Operation::exscan:
-        in_.resize(count);
-        for (std::size_t k = 0; k < count; ++k) in_[k] = value(rank_, 0, k);
-        out_.assign(count, 0);
+        in_.clear(count);
+        contributions_.write(rank_, 0, in_.data(), count);
+        out_.clear(count);
         call = Collective::reduce(in_.data(), out_.data(), count, case_.reduction, case_.root);
         call.operation = case_.operation;
         if (case_.operation != Operation::reduce) call.root = 0;
         if (case_.in_place) {
-          out_ = in_;
+          out_.copy(in_);
           call.in = out_.data();
         }
         return call;
       case Operation::scatter:
-        in_.assign(top ? all : 0, 0);
+        in_.clear(top ? all : 0);
         if (top) fill_blocks(in_);
-        out_.assign(own_count(), 0);
+        out_.clear(own_count());
         call = case_.irregular
                    ? Collective::scatterv(in_.data(), top ? blocks : Blocks{}, out_.data(), own_count(), case_.root)
                    : Collective::scatter(in_.data(), out_.data(), own_count(), case_.root);
@@ -238,32 +246,32 @@ class CollectiveCheck {
         if (case_.in_place && top) call.out = in_.data() + self;
         return call;
       case Operation::gather:
-        in_.resize(own_count());
-        for (std::size_t k = 0; k < own_count(); ++k) in_[k] = value(rank_, rank_, k);
-        out_.assign(top ? all : 0, 0);
+        in_.clear(own_count());
+        contributions_.write(rank_, rank_, in_.data(), own_count());
+        out_.clear(top ? all : 0);
         call = case_.irregular
                    ? Collective::gatherv(in_.data(), own_count(), out_.data(), top ? blocks : Blocks{}, case_.root)
                    : Collective::gather(in_.data(), out_.data(), own_count(), case_.root);
         call.element_bytes = sizeof(Element);
         if (case_.in_place && top) {
-          std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(self));
+          std::copy(in_.data(), in_.data() + own_count(), out_.data() + self);
           call.in = out_.data() + self;
         }
         return call;
       case Operation::allgather:
-        in_.resize(own_count());
-        for (std::size_t k = 0; k < own_count(); ++k) in_[k] = value(rank_, rank_, k);
-        out_.assign(all, 0);
+        in_.clear(own_count());
+        contributions_.write(rank_, rank_, in_.data(), own_count());
+        out_.clear(all);
         call = case_.irregular ? Collective::allgatherv(in_.data(), own_count(), out_.data(), blocks)
                                : Collective::allgather(in_.data(), out_.data(), own_count());
         call.element_bytes = sizeof(Element);
         if (case_.in_place) {
-          std::copy(in_.begin(), in_.end(), out_.begin() + static_cast<std::ptrdiff_t>(self));
+          std::copy(in_.data(), in_.data() + own_count(), out_.data() + self);
           call.in = out_.data() + self;
         }
         return call;
       case Operation::alltoall:
-        in_.assign(all, 0);
+        in_.clear(all);
         fill_blocks(in_);
         received_.resize(n_);
         received_offsets_.resize(n_ + 1);
@@ -271,20 +279,20 @@ class CollectiveCheck {
           received_[i] = own_count();
           received_offsets_[i + 1] = received_offsets_[i] + received_[i];
         }
-        out_.assign(received_offsets_[n_], 0);
+        out_.clear(received_offsets_[n_]);
         call = case_.irregular ? Collective::alltoallv(in_.data(), blocks, out_.data(),
                                                        {received_.data(), received_offsets_.data()})
                                : Collective::alltoall(in_.data(), out_.data(), count);
         call.element_bytes = sizeof(Element);
         if (case_.in_place && !case_.irregular) {
-          out_ = in_;
+          out_.copy(in_);
           call.in = out_.data();
         }
         return call;
       case Operation::reduce_scatter:
-        in_.assign(all, 0);
+        in_.clear(all);
         fill_blocks(in_);
-        out_.assign(own_count(), 0);
+        out_.clear(own_count());
         call = case_.irregular
                    ? Collective::reduce_scatterv(in_.data(), blocks, out_.data(), own_count(), case_.reduction)
                    : Collective::reduce_scatter(in_.data(), out_.data(), own_count(), case_.reduction);
@@ -307,70 +315,55 @@ class CollectiveCheck {
     return request.wait();
   }
 
-  bool same(const Element* got, std::size_t k, Element wanted, const char* what, std::string& problem) const {
-    if (got[k] == wanted) return true;
-    problem = std::string(what) + ": element " + std::to_string(k) + " is " + std::to_string(got[k]) + ", not " +
-              std::to_string(wanted);
+  static bool none(const std::optional<Contributions::Difference>& difference, const Element* got, const char* what,
+                   std::string& problem) {
+    if (!difference) return true;
+    problem = std::string(what) + ": element " + std::to_string(difference->index) + " is " +
+              std::to_string(got[difference->index]) + ", not " + std::to_string(difference->wanted);
     return false;
+  }
+  bool same(const Element* got, int from, int to, std::size_t count, const char* what, std::string& problem) const {
+    return none(contributions_.difference(got, from, to, count), got, what, problem);
+  }
+  bool combined(const Element* got, int last, int to, std::size_t count, const char* what, std::string& problem) const {
+    const auto& reduction = case_.reduction;
+    return none(contributions_.difference_combined(got, last, to, count, reduction.combine, reduction.context), got,
+                what, problem);
   }
 
   bool verify(std::string& problem) const {
     const bool top = rank_ == case_.root;
     const auto count = case_.count;
+    const int last = static_cast<int>(n_) - 1;
     const Element* out = out_.data();
     switch (case_.operation) {
-      case Operation::broadcast:
-        for (std::size_t k = 0; k < count; ++k) {
-          if (!same(out, k, value(case_.root, 0, k), "broadcast", problem)) return false;
-        }
-        return true;
+      case Operation::broadcast: return same(out, case_.root, 0, count, "broadcast", problem);
       case Operation::reduce:
       case Operation::allreduce:
         if (case_.operation == Operation::reduce && !top) return true;
-        for (std::size_t k = 0; k < count; ++k) {
-          if (!same(out, k, folded(static_cast<int>(n_) - 1, 0, k), "reduction", problem)) return false;
-        }
-        return true;
-      case Operation::scan:
-      case Operation::exscan: {
-        const int last = rank_ - (case_.operation == Operation::exscan ? 1 : 0);
-        for (std::size_t k = 0; last >= 0 && k < count; ++k) {
-          if (!same(out, k, folded(last, 0, k), "scan", problem)) return false;
-        }
-        return true;
-      }
+        return combined(out, last, 0, count, "reduction", problem);
+      case Operation::scan: return combined(out, rank_, 0, count, "scan", problem);
+      case Operation::exscan: return rank_ == 0 || combined(out, rank_ - 1, 0, count, "scan", problem);
       case Operation::scatter: {
         const Element* got = case_.in_place && top ? in_.data() + offsets_[static_cast<std::size_t>(rank_)] : out;
-        for (std::size_t k = 0; k < own_count(); ++k) {
-          if (!same(got, k, value(case_.root, rank_, k), "scatter", problem)) return false;
-        }
-        return true;
+        return same(got, case_.root, rank_, own_count(), "scatter", problem);
       }
       case Operation::gather:
       case Operation::allgather:
         if (case_.operation == Operation::gather && !top) return true;
         for (std::size_t b = 0; b < n_; ++b) {
-          for (std::size_t k = 0; k < counts_[b]; ++k) {
-            const int from = static_cast<int>(b);
-            if (!same(out + offsets_[b], k, value(from, from, k), "gather", problem)) return false;
-          }
+          const int from = static_cast<int>(b);
+          if (!same(out + offsets_[b], from, from, counts_[b], "gather", problem)) return false;
         }
         return true;
       case Operation::alltoall:
         for (std::size_t b = 0; b < n_; ++b) {
-          for (std::size_t k = 0; k < own_count(); ++k) {
-            if (!same(out + received_offsets_[b], k, value(static_cast<int>(b), rank_, k), "alltoall", problem))
-              return false;
-          }
+          const int from = static_cast<int>(b);
+          if (!same(out + received_offsets_[b], from, rank_, own_count(), "alltoall", problem)) return false;
         }
         return true;
-      case Operation::reduce_scatter: {
-        const Element* got = case_.in_place ? in_.data() : out;
-        for (std::size_t k = 0; k < own_count(); ++k) {
-          if (!same(got, k, folded(static_cast<int>(n_) - 1, rank_, k), "reduce_scatter", problem)) return false;
-        }
-        return true;
-      }
+      case Operation::reduce_scatter:
+        return combined(case_.in_place ? in_.data() : out, last, rank_, own_count(), "reduce_scatter", problem);
       default: return true;
     }
   }
@@ -378,30 +371,12 @@ class CollectiveCheck {
   const Case case_;
   std::size_t n_;
   int rank_;
-  std::uint64_t salt_;
+  Contributions contributions_;
   std::vector<std::size_t> counts_, offsets_, received_, received_offsets_;
-  Vector in_, out_;
+  PlacedElements in_, out_;
 };
 
-/// Associative, not commutative: 2x2 matrices over integers mod 2^16, packed into 64 bits.
-inline void multiply_matrices(void* accumulator, const void* operand, std::size_t count, void*) {
-  auto* a = static_cast<std::uint64_t*>(accumulator);
-  const auto* b = static_cast<const std::uint64_t*>(operand);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint64_t x[4], y[4], z = 0;
-    for (int k = 0; k < 4; ++k) {
-      x[k] = a[i] >> (16 * k) & 0xffff;
-      y[k] = b[i] >> (16 * k) & 0xffff;
-    }
-    for (int row = 0; row < 2; ++row) {
-      for (int column = 0; column < 2; ++column) {
-        const std::uint64_t sum = x[2 * row] * y[column] + x[2 * row + 1] * y[2 + column];
-        z |= (sum & 0xffff) << (16 * (2 * row + column));
-      }
-    }
-    a[i] = z;
-  }
-}
+/// That of multiply_matrices(): associative, not commutative.
 inline Reduction matrix_product() {
   Reduction reduction{};
   reduction.element_bytes = 8;
