@@ -50,8 +50,7 @@ std::string kronecker_for(const std::string& name) {
   struct Size {
     int scale = large_scale, degree = 0;
   };
-  static const std::map<std::string, Size> sizes = {{"adamic_adar", {.degree = 4}},
-                                                    {"clustering", {.degree = 4}},
+  static const std::map<std::string, Size> sizes = {{"clustering", {.degree = 4}},
                                                     {"eccentricity", {.scale = large_scale - 3, .degree = 8}},
                                                     {"potential_friends", {.degree = 1}},
                                                     {"vertex_cover", {.degree = 1}}};
