@@ -46,15 +46,17 @@ double step_of_intervals(std::span<const std::uint64_t> intervals) {
   return odd <= most_odd * all && steps >= least_mean_steps * all ? sum / steps : 1.0;
 }
 
+double step_of_clock(std::uint64_t (*now)() noexcept) {
+  std::array<std::uint64_t, 512> intervals;
+  for (auto& interval : intervals) {
+    const auto start = now();
+    interval = now() - start;
+  }
+  return step_of_intervals(intervals);
+}
+
 double clock_step() {
-  static const double value = [] {
-    std::array<std::uint64_t, 512> intervals;
-    for (auto& interval : intervals) {
-      const auto start = ticks();
-      interval = ticks() - start;
-    }
-    return step_of_intervals(intervals);
-  }();
+  static const double value = step_of_clock(ticks);
   return value;
 }
 

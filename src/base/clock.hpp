@@ -36,6 +36,9 @@ double rough_ticks_per_ns();
 /// The step in ticks by which the counter advances, found out once; 1 where it is too small to matter.
 double clock_step();
 
+/// The step of the counter that `now` reads, from 512 intervals between two readings that follow each other.
+double step_of_clock(std::uint64_t (*now)() noexcept);
+
 /// The step of a counter of which short intervals are given: the least one, if the others are multiples of it and not
 /// all are alike; otherwise 1.
 double step_of_intervals(std::span<const std::uint64_t> intervals);

@@ -43,6 +43,13 @@ TEST(Clock, AStepShowsInIntervalsThatAreMultiplesOfIt) {
   EXPECT_EQ(clock_step(), clock_step());
 }
 
+// Of 130 ticks that a reading takes, a clock in steps of 100 shows 100 or 200.
+TEST(Clock, AStepIsFoundByReadingTheClock) {
+  static std::uint64_t time = 5'000'000;
+  EXPECT_NEAR(step_of_clock([]() noexcept { return (time += 130) / 100 * 100; }), 100, 1e-9);
+  EXPECT_EQ(step_of_clock([]() noexcept { return time += 130; }), 1.0);
+}
+
 TEST(Clock, TheMedianOfThreeIsBetweenTheOthers) {
   double values[] = {1, 2, 3};
   do {

@@ -1,10 +1,17 @@
 #include "base/futex.hpp"
 
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <linux/membarrier.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <iterator>
 #include <thread>
 
 #include "base/clock.hpp"
@@ -64,6 +71,43 @@ TEST(HeavyBarrier, ExistsIfTheKernelOffersIt) {
   enable_heavy_barrier();
   EXPECT_EQ(heavy_barrier(false), has(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
   EXPECT_EQ(heavy_barrier(true), has(MEMBARRIER_CMD_GLOBAL_EXPEDITED));
+}
+
+// From now on the kernel refuses this process that command of membarrier(2). False if it cannot be told to.
+bool refuse_membarrier(unsigned command) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),  // the lower half: little-endian
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, command, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{static_cast<unsigned short>(std::size(program)), program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// What the barriers say in a child that has registered for both but is refused `command`: bit 0 within the process,
+// bit 1 across; `unable` if the child cannot be refused it.
+constexpr int unable = 4;
+int barriers_without(unsigned command) {
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!refuse_membarrier(command)) _exit(unable);
+    _exit((heavy_barrier(false) ? 1 : 0) | (heavy_barrier(true) ? 2 : 0));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(HeavyBarrier, IsNoneWhereTheKernelRefusesIt) {
+  enable_heavy_barrier();
+  if (!heavy_barrier(false) || !heavy_barrier(true)) GTEST_SKIP() << "this kernel has no expedited membarrier(2)";
+  const int across_only = barriers_without(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+  if (across_only == unable) GTEST_SKIP() << "system calls cannot be filtered here";
+  EXPECT_EQ(across_only, 2);
+  EXPECT_EQ(barriers_without(MEMBARRIER_CMD_GLOBAL_EXPEDITED), 1);
 }
 
 }  // namespace

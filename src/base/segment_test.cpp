@@ -381,6 +381,9 @@ TEST(Segment, RefusesBadNamesAndDescriptors) {
   EXPECT_FALSE(Segment::from_fd(-1));
   const int empty = memfd_create("smelt-test", MFD_CLOEXEC);
   EXPECT_EQ(status_of(Segment::from_fd(empty)), Status::bad_format);
+  ASSERT_EQ(ftruncate(empty, 1), 0);
+  const auto single = Segment::from_fd(empty);
+  EXPECT_EQ(single ? single->size() : 0, 1u);
   close(empty);
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

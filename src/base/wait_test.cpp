@@ -194,6 +194,28 @@ TEST(Waiter, WaitsWithoutParkingToo) {
   }
 }
 
+// 50, 100, ... 800 us, then 1 ms each.
+TEST(Waiter, NapsLongerEachTimeUpToAMillisecond) {
+  Waiter waiter(config_of(WaitMode::sleep));
+  int polls_left = 5 + 40;  // the first five before the first nap
+  const auto start = monotonic_ns();
+  EXPECT_TRUE(waiter.wait([&] { return --polls_left <= 0; }));
+  EXPECT_GE(monotonic_ns() - start, 31 * 50'000u + 35 * 1'000'000u);
+}
+
+TEST(Waiter, StaysAwakeAsLongAsItIsToldTo) {
+  YieldSuppression yield_suppression;
+  auto config = config_of(WaitMode::automatic);
+  config.yield_suppression = &yield_suppression;
+  config.slices_are_ours = true;  // else it may sleep earlier
+  config.awake_ns = 20'000'000;
+  Waiter waiter(config);
+  bool slept = false;
+  const auto start = ticks();
+  EXPECT_TRUE(waiter.wait_or_sleep([&] { return slept; }, [&](std::uint64_t) { slept = true; }));
+  EXPECT_GE(static_cast<double>(ticks() - start) + 1, 20'000'000 * rough_ticks_per_ns());
+}
+
 /// Where each yield takes as long as a time slice: how many a wait makes before it sleeps, or until it has made
 /// `enough`.
 int yields_before_sleep(WaitConfig config, int enough, bool to_others) {
