@@ -9,8 +9,8 @@
 //
 // Lines that move, for k commands of b lines each in a slot, by the leader to each PU: k b of the commands, one of the
 // slot (8 slots share it), and two back for both; a progress line for each slot and each replica. So a client that has
-// many commands under way pays for its commands alone. What it will write next is fetched for writing before, and a
-// learner fetches all commands of a slot at once: their times overlap.
+// many commands under way pays for its commands alone. What it will write next (commands, the slot) is fetched for
+// writing before, and a learner fetches all commands of a slot at once: their times overlap.
 //
 // Any replica may take over from a leader that is dead or merely suspected:
 //   1. CAS configuration (e, L) -> (e + 1, self).
