@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/segment.hpp"
+#include "patience.hpp"
 #include "smelt/replicated_log.hpp"
 #include "state/log/points.hpp"
 
@@ -168,7 +169,7 @@ class Deaths : public testing::Test {
       pids.push_back(pid);
     }
     std::vector<bool> killed(ranks), ended(ranks);
-    const auto limit = std::chrono::steady_clock::now() + 10s;
+    test::Patience patience(10s);
     int left = ranks, stopped = -1;
     std::uint64_t delivered_at_stop = 0;
     while (left > 0) {
@@ -200,7 +201,7 @@ class Deaths : public testing::Test {
       }
       if (least_done >= 1) board->appended.store(true);
       if (least_done >= 2) board->over.store(true);
-      if (std::chrono::steady_clock::now() > limit) {
+      if (patience.is_over()) {
         ADD_FAILURE() << "hangs; done: " << board->done[0] << board->done[1] << board->done[2] << board->done[3];
         for (int rank = 0; rank < ranks; ++rank) {
           if (!ended[rank]) kill(pids[rank], SIGKILL), waitpid(pids[rank], nullptr, 0);

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/segment.hpp"
+#include "patience.hpp"
 #include "smelt/replicated_log.hpp"
 #include "state/log/kept.hpp"
 #include "state/log/points.hpp"
@@ -190,11 +191,11 @@ class KeptLog : public testing::Test {
       kill(-pids[0], SIGKILL);
     }
     int killed = 0;
-    const auto limit = std::chrono::steady_clock::now() + 10s;
+    test::Patience patience(10s);
     for (const pid_t pid : pids) {
       int status = 0;
       while (waitpid(pid, &status, WNOHANG) == 0) {
-        if (std::chrono::steady_clock::now() > limit) {
+        if (patience.is_over()) {
           ADD_FAILURE() << "hangs";
           kill(-pids[0], SIGKILL);
           waitpid(pid, &status, 0);
