@@ -42,6 +42,7 @@ void Replica::lead() noexcept {
 /// How many of the client's requests after those that are decided are there; one slot takes no more.
 unsigned Replica::count_requests(int client) noexcept {
   std::uint64_t request = seen_[static_cast<std::size_t>(client)] + 1;
+  // What is decided has been started: seen_ <= started_.
   if (client == rank_) return static_cast<unsigned>(std::min<std::uint64_t>(started_ + 1 - request, most_in_a_slot));
   for (unsigned count = 0; count < most_in_a_slot; ++count, ++request) {
     // Acquire: pairs with start(). The command is there.

@@ -309,7 +309,7 @@ bool Replica::cell_is_free(std::uint64_t request) noexcept {
     // Requests are decided in order: if a later one's cell is free, so are those before it.
     const std::uint64_t later = before + cells_freed_at_once - 1;
     const bool is_later_free = decided(later) && place_below(later) < known_floor_;
-    free_to_ = is_later_free ? later + shape_.requests : request;
+    free_to_ = std::min(is_later_free ? later + shape_.requests : request, most_requests - 1);
     return true;
   }
   // A hint to the leader. It does not matter which writer wins.
