@@ -42,7 +42,10 @@ class Mpi:
     def environment(self, **more):
         kept = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "SMELT_MPI_AFTER": "1",
                 "XDG_CACHE_HOME": self.home, "OMPI_MCA_rmaps_base_oversubscribe": "1",
-                "OMPI_MCA_hwloc_base_binding_policy": "none"}
+                "OMPI_MCA_hwloc_base_binding_policy": "none",
+                # The same for Open MPI 5, whose launcher is PRRTE.
+                "PRTE_ALLOW_RUN_AS_ROOT": "1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none"}
         return {**os.environ, **kept, **more}
 
     def command(self, ranks, *program, preload=None, options=(), gives_way=True):
