@@ -7,6 +7,25 @@
 namespace smelt {
 namespace {
 
+struct Instant {
+  std::uint64_t ticks, ns;
+};
+
+// Both clocks at once: between two readings of the slower one, those that lie closest together of five, as the thread
+// may lose its processor between two readings.
+Instant instant_of(Clocks clocks) {
+  Instant best{};
+  auto least = UINT64_MAX;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const auto before = clocks.ns();
+    const auto now = clocks.ticks();
+    const auto between = clocks.ns() - before;
+    if (between < least) best = {now, before + between / 2};
+    least = std::min(least, between);
+  }
+  return best;
+}
+
 double calibrate(std::uint64_t window_ns) {
 #if defined(__aarch64__)
   std::uint64_t hz;
@@ -14,12 +33,7 @@ double calibrate(std::uint64_t window_ns) {
   static_cast<void>(window_ns);
   return static_cast<double>(hz) * 1e-9;
 #else
-  const auto start_ns = monotonic_ns();
-  const auto start = ticks();
-  while (monotonic_ns() - start_ns < window_ns) {}
-  const auto end = ticks();
-  const auto end_ns = monotonic_ns();
-  return static_cast<double>(end - start) / static_cast<double>(end_ns - start_ns);
+  return rate_of_clocks({ticks, monotonic_ns}, window_ns);
 #endif
 }
 
@@ -60,14 +74,20 @@ double clock_step() {
   return value;
 }
 
+double rate_of_clocks(Clocks clocks, std::uint64_t window_ns) {
+  const auto start = instant_of(clocks);
+  while (clocks.ns() - start.ns < window_ns) {}
+  const auto end = instant_of(clocks);
+  return static_cast<double>(end.ticks - start.ticks) / static_cast<double>(end.ns - start.ns);
+}
+
 double ticks_per_ns() {
   static const double value = calibrate(5'000'000);
   return value;
 }
 
 double rough_ticks_per_ns() {
-  // A switch between the two stamps of a window spoils it; the median of three survives one.
-  static const double value = median_of_three(calibrate(20'000), calibrate(20'000), calibrate(20'000));
+  static const double value = calibrate(50'000);
   return value;
 }
 

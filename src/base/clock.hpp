@@ -1,7 +1,6 @@
 // The cycle counter: cheap time stamps, comparable between PUs where the counter is invariant.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -43,10 +42,14 @@ double step_of_clock(std::uint64_t (*now)() noexcept);
 /// all are alike; otherwise 1.
 double step_of_intervals(std::span<const std::uint64_t> intervals);
 
-/// Neither the least nor the greatest, also where two are equal.
-constexpr double median_of_three(double a, double b, double c) noexcept {
-  return std::max(std::min(a, b), std::min(std::max(a, b), c));
-}
+/// A cycle counter and a clock in nanoseconds.
+struct Clocks {
+  std::uint64_t (*ticks)() noexcept;
+  std::uint64_t (*ns)() noexcept;
+};
+
+/// Ticks per nanosecond over a window of that length, whenever the thread is kept from its processor meanwhile.
+double rate_of_clocks(Clocks clocks, std::uint64_t window_ns);
 
 /// Nanoseconds of the system's monotonic clock.
 inline std::uint64_t monotonic_ns() noexcept {

@@ -50,13 +50,24 @@ TEST(Clock, AStepIsFoundByReadingTheClock) {
   EXPECT_EQ(step_of_clock([]() noexcept { return time += 130; }), 1.0);
 }
 
-TEST(Clock, TheMedianOfThreeIsBetweenTheOthers) {
-  double values[] = {1, 2, 3};
-  do {
-    EXPECT_EQ(median_of_three(values[0], values[1], values[2]), 2);
-  } while (std::next_permutation(std::begin(values), std::end(values)));
-  EXPECT_EQ(median_of_three(5, 5, 9), 5);
-  EXPECT_EQ(median_of_three(1, 5, 5), 5);
+// Clocks that show the same time, one in nanoseconds, one in thirds of them; reading one takes 20 ns.
+struct InterruptedClocks {
+  static inline std::uint64_t now = 0, readings = 0, interrupted = 0;
+  static std::uint64_t ns() noexcept {
+    now += ++readings == interrupted ? 4'000'000 : 20;
+    return now;
+  }
+  static std::uint64_t ticks() noexcept { return 3 * ns(); }
+};
+
+TEST(Clock, ARateSurvivesAnInterruptionAtAnyReading) {
+  constexpr std::uint64_t window_ns = 20'000, all_readings = window_ns / 20 + 2 * 15;
+  for (std::uint64_t reading = 1; reading <= all_readings; ++reading) {
+    InterruptedClocks::readings = 0;
+    InterruptedClocks::interrupted = reading;
+    EXPECT_NEAR(rate_of_clocks({InterruptedClocks::ticks, InterruptedClocks::ns}, window_ns), 3, 1e-9) << reading;
+  }
+  EXPECT_GE(InterruptedClocks::readings, all_readings / 2);
 }
 
 TEST(Clock, RatesAreThatOfTheSystemsClock) {

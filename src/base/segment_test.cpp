@@ -2,9 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -15,9 +13,10 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <thread>
+
+#include "base/own_mounts_test_util.hpp"
 
 namespace smelt {
 namespace {
@@ -320,23 +319,11 @@ std::string fill_small_dev_shm() {
   return Segment::unnamed(1 << 20) ? "" : "nothing is there any more, but takes room";
 }
 
-/// Mounts that nobody else sees, as this user, where that is permitted.
-bool have_own_mounts() {
-  if (unshare(CLONE_NEWNS) != 0) {
-    const auto user = std::to_string(geteuid()), group = std::to_string(getegid());
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-    std::ofstream("/proc/self/uid_map") << user << ' ' << user << " 1";
-    std::ofstream("/proc/self/setgroups") << "deny";
-    std::ofstream("/proc/self/gid_map") << group << ' ' << group << " 1";
-  }
-  return mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-}
-
 TEST(Segment, AFailedAllocationLeavesNothingBehind) {
   constexpr int failed = 1, skipped = 2;
   const pid_t child = fork();
   if (child == 0) {
-    if (!have_own_mounts() || mount("none", "/dev/shm", "tmpfs", 0, "size=1m") != 0) _exit(skipped);
+    if (!test::have_own_dev_shm("1m")) _exit(skipped);
     const std::string problem = fill_small_dev_shm();
     if (!problem.empty()) fprintf(stderr, "%s\n", problem.c_str());
     _exit(problem.empty() ? 0 : failed);

@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/patience_test_util.hpp"
 #include "base/segment.hpp"
-#include "patience.hpp"
 #include "smelt/replicated_log.hpp"
 #include "state/log/points.hpp"
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/patience_test_util.hpp"
 #include "comm/collective/forked_ranks.hpp"
 
 namespace smelt {
@@ -23,8 +24,7 @@ using testing::UnorderedElementsAre;
 
 /// The communicator of that name, once `condition` holds of it; an empty one after half a minute.
 CommunicatorActivity when(const std::string& name, const std::function<bool(const CommunicatorActivity&)>& condition) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (std::chrono::steady_clock::now() < deadline) {
+  for (test::Patience patience(std::chrono::seconds(30)); !patience.is_over();) {
     const auto found = inspect_communicators();
     EXPECT_TRUE(found) << found.error().message;
     for (const auto& activity : *found) {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/patience_test_util.hpp"
 #include "smelt/replicated_log.hpp"
 #include "state/log/layout.hpp"
 
@@ -530,8 +531,8 @@ TEST(Replicated, AReturningReplicaDoesNotNeedAStoppedLeader) {
   for (std::uint64_t i = 0; is_up_to_date(2); ++i) ASSERT_TRUE(leader->update(Put{i % 100, i}));
   // On a busy machine, the helper may have been evicted as well.
   while (!is_up_to_date(1)) ASSERT_EQ(leader->replica().progress(), Status::ok);
-  const auto limit = std::chrono::steady_clock::now() + 20s;
-  while (!is_up_to_date(2) && std::chrono::steady_clock::now() < limit) {
+  test::Patience patience(20s);
+  while (!is_up_to_date(2) && !patience.is_over()) {
     ASSERT_EQ(lazy->replica().progress(), Status::ok) << lazy->replica().failure();
   }
   EXPECT_TRUE(is_up_to_date(2));

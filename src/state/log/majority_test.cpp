@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/patience_test_util.hpp"
 #include "smelt/replicated_log.hpp"
 
 namespace smelt {
@@ -19,7 +20,6 @@ namespace {
 
 using testing::HasSubstr;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 ReplicatedLog make_log(int ranks, const LogOptions& options) {
   CommunicatorOptions of_communicator;
@@ -67,9 +67,9 @@ struct Counting {
   }
 
   /// Calls test() for so long, or until it is done.
-  bool is_done(Ticket ticket, Clock::duration patience) {
+  bool is_done(Ticket ticket, std::chrono::milliseconds patience) {
     bool done = false;
-    for (const auto limit = Clock::now() + patience; !done && Clock::now() < limit;) {
+    for (test::Patience limit(patience); !done && !limit.is_over();) {
       EXPECT_EQ(replica->test(ticket, &done), Status::ok) << replica->failure();
     }
     return done;
@@ -155,8 +155,8 @@ TEST(Majority, HasTheStateWhenTheLeaderDies) {
     EXPECT_LT(acknowledged, most);  // one of the others must read before there is more room
     EXPECT_GE(acknowledged, options.entries / 2);
     EXPECT_GE(least_up_to_date, 2u);
-    const auto limit = Clock::now() + 10s;
-    while ((second.count < acknowledged || third.count < acknowledged) && Clock::now() < limit) {
+    test::Patience patience(10s);
+    while ((second.count < acknowledged || third.count < acknowledged) && !patience.is_over()) {
       ASSERT_EQ(second.replica->progress(), Status::ok) << second.replica->failure();
       ASSERT_EQ(third.replica->progress(), Status::ok) << third.replica->failure();
     }
@@ -193,7 +193,7 @@ TEST(Majority, GoesOnWithAMinorityDead) {
   replicas[2].replica->progress();
   EXPECT_FALSE(replicas[3].is_done(ticket, 20ms));
   bool done = false;
-  for (const auto limit = Clock::now() + 10s; !done && Clock::now() < limit;) {
+  for (test::Patience limit(10s); !done && !limit.is_over();) {
     for (const int rank : {2, 4}) ASSERT_EQ(replicas[rank].replica->progress(), Status::ok);
     ASSERT_EQ(replicas[3].replica->test(ticket, &done), Status::ok);
   }

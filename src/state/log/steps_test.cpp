@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/patience_test_util.hpp"
 #include "smelt/replicated_log.hpp"
 
 namespace smelt {
@@ -14,7 +15,6 @@ namespace {
 
 using testing::HasSubstr;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 
 LogOptions options_of(std::uint32_t entries, std::uint32_t requests, Faults faults = Faults::none) {
   LogOptions options;
@@ -61,12 +61,12 @@ class LogSteps : public testing::Test {
     return ticket;
   }
   /// Calls test() once, and for so long until it is done.
-  static bool is_done(Replica& replica, Ticket ticket, Clock::duration patience) {
+  static bool is_done(Replica& replica, Ticket ticket, std::chrono::milliseconds patience) {
     bool done = false;
-    const auto limit = Clock::now() + patience;
+    test::Patience limit(patience);
     do {
       EXPECT_EQ(replica.test(ticket, &done), Status::ok) << replica.failure();
-    } while (!done && Clock::now() < limit);
+    } while (!done && !limit.is_over());
     return done;
   }
   /// Entries that next() delivers until there is none.
@@ -217,7 +217,7 @@ TEST_F(LogSteps, LeadersFollowEachOther) {
   for (int left = 0; left < 3; ++left) {
     for (int rank = left; rank < 3; ++rank) {
       const Ticket ticket = start(*replicas[rank]);
-      for (const auto limit = Clock::now() + 10s; !is_done(*replicas[rank], ticket, 0s) && Clock::now() < limit;) {
+      for (test::Patience limit(10s); !is_done(*replicas[rank], ticket, 0s) && !limit.is_over();) {
         for (int other = left; other < 3; ++other) ASSERT_EQ(replicas[other]->progress(), Status::ok);
       }
     }
@@ -248,7 +248,7 @@ TEST_F(LogSteps, TicketsOutliveAnEviction) {
   while (second.configuration().replicas.size() == 2) ASSERT_EQ(first.append("x", 1), Status::ok);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(first.append("x", 1), Status::ok);  // over what it has not read
   const std::uint64_t all = counts[0];
-  for (const auto limit = Clock::now() + 10s; counts[1] < all && Clock::now() < limit;) {
+  for (test::Patience limit(10s); counts[1] < all && !limit.is_over();) {
     ASSERT_EQ(first.progress(), Status::ok);
     ASSERT_EQ(second.progress(), Status::ok) << second.failure();
   }
