@@ -292,7 +292,7 @@ class BindingPass {
     bool imports = false, known[2] = {};
     for_each_reference(object, [&](const LoadedObject::SymbolReference& each, const InterceptedFunction& bound) {
       const InterceptedFunction& entry = meant(object, each, bound);
-      imports = imports || !there_at_start(entry.family) || &entry != &bound;
+      imports = imports || !there_at_start(entry.family) || &entry != &bound || is_missing(each, entry);
       if (there_at_start(entry.family)) return;
       const int family = index(entry.family);
       const void*& runtime = library.runtime[family];
@@ -305,6 +305,11 @@ class BindingPass {
     } else {
       bound_libraries.add(object);
     }
+  }
+
+  /// Whether a weak reference is to a function that the runtimes of the process, older than the shim, do not have.
+  static bool is_missing(const LoadedObject::SymbolReference& reference, const InterceptedFunction& entry) noexcept {
+    return reference.is_weak() && !somebody_defines(entry.name.data());
   }
 
   /// A reference without a version is bound to the entry of either family. The right one is that of the runtime that
@@ -340,7 +345,11 @@ class BindingPass {
     for_each_reference(object, [&](const LoadedObject::SymbolReference& each, const InterceptedFunction& bound) {
       const InterceptedFunction& entry = meant(object, each, bound);
       if (there_at_start(entry.family)) {
-        if (&entry != &bound) object.write(each.slot, entry.address);
+        if (is_missing(each, entry)) {
+          object.write(each.slot, nullptr);
+        } else if (&entry != &bound) {
+          object.write(each.slot, entry.address);
+        }
         return;
       }
       void* to = target(object, library, entry);

@@ -59,7 +59,7 @@ struct ThreadState {
   int serialized = 0;             ///< depth of LLVM's serialized regions inside of a region of the hot team
   std::uint8_t state_outside_serialized = outside;
   int requested = 0;               ///< pushed by the num_threads clause, LLVM's; 0: none
-  bool bound = false;              ///< a proc_bind clause was pushed, LLVM's
+  const char* left = nullptr;      ///< LLVM's: the clause for which the runtime runs the next region; null: none
   bool entered_alone = false;      ///< a region of one thread that began in state `alone` was passed to the runtime
   int max_threads = 0;             ///< omp_get_max_threads() of a parked master
   std::int32_t global_number = 0;  ///< LLVM's global thread number, in this hot team

@@ -15,6 +15,7 @@ namespace {
 constinit InterceptedFunction parallel_entry("openmp", "parallel (__kmpc_fork_call)");
 constinit InterceptedFunction barrier_entry("openmp", "barrier (__kmpc_barrier)");
 constinit InterceptedFunction copyprivate_entry("openmp", "copyprivate (__kmpc_copyprivate)");
+constinit InterceptedFunction light_entry("openmp", "copyprivate (__kmpc_copyprivate_light)");
 constinit InterceptedFunction reduce_entry("openmp", "reduction (__kmpc_reduce)");
 
 constexpr std::size_t most_arguments = SMELT_MOST_ARGUMENTS;  // more go to the original (thunks.S)
@@ -67,6 +68,22 @@ void push_clauses(const Runtime& below, void* location, int requested) noexcept 
   if (requested != 0) below.push_num_threads(location, below.global_thread_num(location), requested);
 }
 
+/// Runs a region of `count` shared variables by a hot team, or has the original run it.
+void fork(const Runtime& below, void* location, Call& call, std::size_t count) {
+  const int requested = std::exchange(self.requested, 0);
+  const char* const left = std::exchange(self.left, nullptr);
+  if (left == nullptr &&
+      run_region(below, requested, {runners[count], &call}, parallel_entry, 1 + static_cast<int>(count)))
+    return;
+  if (left != nullptr) {
+    parallel_entry.passed(left);
+    dissolve(left);
+  }
+  const OutsideRegion nested;
+  push_clauses(below, location, requested);
+  passers[count](below, location, call);
+}
+
 /// Whether members combine directly into the shared variables, with atomic operations: the compiler offers it, and so
 /// few members take part, or can run at the same time, that a tree would take longer.
 bool combine_atomically(const Runtime& below, const void* location) noexcept {
@@ -96,7 +113,8 @@ struct StaticLoop {
     return static_cast<Unsigned>(span / step + 1);
   }
 
-  /// False: a rare case (no iterations, or so many that a bound would overflow) that is left to the runtime.
+  /// False: a rare case that is left to the runtime: no iterations, so many that a bound would overflow, or a chunk
+  /// that is not positive, which some versions of the runtime refuse.
   static bool cut(std::int32_t schedule, std::int32_t* last, Index* lower, Index* upper, Step* stride, Step increment,
                   Step chunk) noexcept {
     const auto count = static_cast<Unsigned>(self.hot_team->size), own = static_cast<Unsigned>(self.member);
@@ -105,13 +123,13 @@ struct StaticLoop {
       return false;
     }
     const Unsigned all = trips(*lower, *upper, increment);
-    if (all == 0) return false;
+    if (all == 0 || (schedule == chunked && chunk < 1)) return false;
     const auto at = [&](Unsigned iteration) {
       return static_cast<Index>(*lower + static_cast<Index>(iteration) * static_cast<Index>(increment));
     };
     const auto none = [&] { *lower = static_cast<Index>(*upper + (increment > 0 ? 1 : -1)); };
     if (schedule == chunked) {
-      const Unsigned size = std::min(static_cast<Unsigned>(chunk < 1 ? 1 : chunk), all);
+      const Unsigned size = std::min(static_cast<Unsigned>(chunk), all);
       const Unsigned chunks = all / size + (all % size != 0 ? 1 : 0), turns = std::min(chunks, count);
       if (chunks > most_trips / size) return false;
       if (last != nullptr) *last = own == (chunks - 1) % count;
@@ -184,15 +202,25 @@ extern "C" {
   va_start(arguments, microtask);
   for (std::int32_t i = 0; i < count; ++i) call.arguments[i] = va_arg(arguments, void*);
   va_end(arguments);
+  fork(below, location, call, static_cast<std::size_t>(count));
+}
+
+// As the runtime does it, but that its calls of the other functions come here.
+SMELT_SHOWN void __kmpc_fork_call_if(void* location, std::int32_t count, Microtask microtask, std::int32_t condition,
+                                     void* argument) {
+  const Runtime& below = llvm(SMELT_CALLER);
+  if (condition != 0) {
+    Call call;  // most of it stays unwritten
+    call.microtask = microtask;
+    call.arguments[0] = argument;
+    return fork(below, location, call, count > 0 ? 1 : 0);
+  }
+  dissolve("if(false)");
   const int requested = std::exchange(self.requested, 0);
-  const bool bound = std::exchange(self.bound, false);
-  if (!bound &&
-      run_region(below, requested, {runners[static_cast<std::size_t>(count)], &call}, parallel_entry, 1 + count))
-    return;
-  if (bound) parallel_entry.passed("proc_bind");
+  self.left = nullptr;
   const OutsideRegion nested;
   push_clauses(below, location, requested);
-  passers[static_cast<std::size_t>(count)](below, location, call);
+  below.fork_call_if(location, count, microtask, condition, argument);
 }
 
 SMELT_SHOWN void __kmpc_push_num_threads(void* location, std::int32_t thread, std::int32_t threads) noexcept {
@@ -205,7 +233,7 @@ SMELT_SHOWN void __kmpc_push_num_threads(void* location, std::int32_t thread, st
 
 SMELT_SHOWN void __kmpc_push_proc_bind(void* location, std::int32_t thread, std::int32_t policy) noexcept {
   dissolve("proc_bind");
-  self.bound = true;
+  self.left = "proc_bind";
   llvm(SMELT_CALLER).push_proc_bind(location, thread, policy);
 }
 
@@ -221,7 +249,7 @@ SMELT_SHOWN void __kmpc_serialized_parallel(void* location, std::int32_t thread)
   if (below.calls_itself(SMELT_CALLER)) return below.serialized_parallel(location, thread);
   dissolve("if(false)");
   push_clauses(below, location, std::exchange(self.requested, 0));
-  self.bound = false;
+  self.left = nullptr;
   if (self.serialized > 0 || smelt_openmp_state != outside) {
     if (self.serialized++ == 0) self.state_outside_serialized = smelt_openmp_state;
     smelt_openmp_state = outside;
@@ -257,6 +285,16 @@ SMELT_SHOWN void __kmpc_copyprivate(void* location, std::int32_t thread, std::si
   plain_barrier(below, location, thread, copyprivate_entry);
   if (mine == 0) copy(data, *self.hot_team->copied);
   plain_barrier(below, location, thread, copyprivate_entry);
+}
+
+// The same by one barrier: the compiler puts the second one after the copying.
+SMELT_SHOWN void* __kmpc_copyprivate_light(void* location, std::int32_t thread, void* data) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  dissolve("__kmpc_copyprivate_light");
+  if (!in_region_of(below)) return below.copyprivate_light(location, thread, data);
+  if (data != nullptr) *self.hot_team->copied = data;
+  plain_barrier(below, location, thread, light_entry);
+  return *self.hot_team->copied;
 }
 
 // The runtime combines. The barrier that ends the construct is run here, once by every member: immediately by those

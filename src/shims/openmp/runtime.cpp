@@ -12,7 +12,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "shims/loaded_objects.hpp"
 #include "shims/openmp/bindings.hpp"
@@ -40,7 +42,7 @@ constexpr Symbol symbols[] = {
 #undef SMELT_KMP
 #undef SMELT_OMP_GNU
 #undef SMELT_OMP_LLVM
-    {"__kmpc_fork_call", nullptr, Family::llvm, Kind::alter}};
+    {"__kmpc_fork_call", nullptr, Family::llvm, Kind::alter}};  // of so many arguments that it is passed on
 
 #define SMELT_GOMP(name, kind) #name,
 #define SMELT_KMP(name, kind) #name,
@@ -201,19 +203,26 @@ void for_each_symbol(const link_map& map, const Visit& visit) noexcept {
   }
 }
 
-/// Whether the library with `address` has functions of the interface that the shim has never heard of.
-bool has_unknown_functions(const void* address) noexcept {
+/// Whether the library with `address` has functions of the interface that the shim has never heard of, in words that
+/// stay; null: none.
+const char* unknown_functions(const void* address) noexcept {
+  constexpr std::size_t most_named = 8;
   Dl_info info = {};
   link_map* map = nullptr;
-  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr) return true;
-  std::size_t interface = 0;
-  bool unknown = false;
+  if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr)
+    return "the runtime's file is not known";
+  std::size_t interface = 0, unknown = 0;
+  std::string words = "the runtime has functions that are unknown to smelt:";
   for_each_symbol(*map, [&](std::string_view name, bool defined) {
     if (!defined || !is_interface(name)) return;
     ++interface;
-    if (!is_known(name)) unknown = true;
+    if (is_known(name)) return;
+    if (++unknown <= most_named) words.append(" ").append(name);
   });
-  return unknown || interface == 0;
+  if (interface == 0) return "the runtime's functions cannot be listed";
+  if (unknown == 0) return nullptr;
+  if (unknown > most_named) words += " and " + std::to_string(unknown - most_named) + " more";
+  return strdup(words.c_str());  // once per runtime
 }
 
 bool same_library(const void* a, const void* b) noexcept {
@@ -251,11 +260,11 @@ const char* why_no_hot_teams(const Runtime& runtime, const SymbolScope& scope) n
   }
   if (is_true("OMP_CANCELLATION")) return "OMP_CANCELLATION=true";
   if (is_true("OMP_DISPLAY_AFFINITY")) return "OMP_DISPLAY_AFFINITY=true";
-  for (const char* limit : {"OMP_THREAD_LIMIT", "KMP_ALL_THREADS", "KMP_MAX_THREADS", "KMP_DEVICE_THREAD_LIMIT"}) {
+  for (const char* limit :
+       {"OMP_THREAD_LIMIT", "OMP_THREAD_LIMIT_ALL", "KMP_ALL_THREADS", "KMP_MAX_THREADS", "KMP_DEVICE_THREAD_LIMIT"}) {
     if (is_set(limit)) return "the number of threads is limited";
   }
-  if (has_unknown_functions(entry)) return "the runtime has functions that are unknown to smelt";
-  return nullptr;
+  return unknown_functions(entry);
 }
 
 // ---- how threads wait -----------------------------------------------------------------------------
@@ -291,6 +300,7 @@ double llvm_awake_s() noexcept {
 
 double awake_s(Family family) noexcept {
   const char* policy = std::getenv("OMP_WAIT_POLICY");
+  if (policy == nullptr && family == Family::gnu) policy = std::getenv("OMP_WAIT_POLICY_ALL");
   const bool told = is_set(family == Family::gnu ? "GOMP_SPINCOUNT" : "KMP_BLOCKTIME");
   if (!told && policy != nullptr && strcasecmp(policy, "active") == 0) return for_ever;
   if (!told && policy != nullptr && strcasecmp(policy, "passive") == 0) return at_once;
@@ -382,6 +392,7 @@ Runtime find_runtime(Family family, const SymbolScope& scope, bool global) noexc
   get(found.parallel_loop_nonmonotonic_runtime, "GOMP_parallel_loop_nonmonotonic_runtime");
   get(found.parallel_loop_maybe_nonmonotonic_runtime, "GOMP_parallel_loop_maybe_nonmonotonic_runtime");
   get(found.fork_call, "__kmpc_fork_call");
+  get(found.fork_call_if, "__kmpc_fork_call_if");
   get(found.push_num_threads, "__kmpc_push_num_threads");
   get(found.push_proc_bind, "__kmpc_push_proc_bind");
   get(found.global_thread_num, "__kmpc_global_thread_num");
@@ -389,6 +400,7 @@ Runtime find_runtime(Family family, const SymbolScope& scope, bool global) noexc
   get(found.single, "__kmpc_single");
   get(found.end_single, "__kmpc_end_single");
   get(found.copyprivate, "__kmpc_copyprivate");
+  get(found.copyprivate_light, "__kmpc_copyprivate_light");
   get(found.reduce, "__kmpc_reduce");
   get(found.reduce_nowait, "__kmpc_reduce_nowait");
   get(found.end_reduce, "__kmpc_end_reduce");
@@ -571,10 +583,19 @@ const Runtime& runtime_detail::look_up(Family family, const void* caller) noexce
 
 namespace {
 
-void prepare(const Symbol& symbol) noexcept {
+/// LLVM's: the number of threads that the shim has taken note of.
+void push_requested(const Runtime& below) noexcept {
+  const int threads = std::exchange(self.requested, 0);
+  if (threads != 0) below.push_num_threads(nullptr, below.global_thread_num(nullptr), threads);
+  self.left = nullptr;
+}
+
+void prepare(const Symbol& symbol, const Runtime& below) noexcept {
   if (symbol.kind == Kind::stop) stop_hot_teams("teams, target or tools are used");
   dissolve(symbol.name);
-  if (symbol.kind != Kind::observe) call_off();
+  if (symbol.kind == Kind::alter || symbol.kind == Kind::stop) call_off();
+  if (symbol.kind == Kind::push) self.left = "several or strict num_threads";
+  if (&symbol == std::end(symbols) - 1) push_requested(below);
 }
 
 }  // namespace
@@ -590,7 +611,7 @@ extern "C" {
 [[gnu::visibility("hidden")]] void* smelt_openmp_before(std::uint32_t index, const void* caller) noexcept {
   const Symbol& symbol = symbols[index];
   const Runtime& below = runtime(symbol.family, caller);
-  if (!below.calls_itself(caller)) prepare(symbol);
+  if (!below.calls_itself(caller)) prepare(symbol, below);
   auto& slot = smelt_openmp_originals[index];
   if (void* known = slot.load(std::memory_order_relaxed)) return known;
   auto* own = below.global ? nullptr : &static_cast<const PrivateRuntime&>(below).originals[index];
@@ -631,10 +652,10 @@ void* answer_nothing(void*, const char* name) noexcept { return c_library_dlsym(
 
 /// Whether somebody who asks for any definition would find none but the shim's.
 bool nobody_has(const char* name) noexcept {
+  if (stub_of(1, name, true) == nullptr && stub_of(1, name, false) == nullptr) return false;
+  if (!somebody_defines(name)) return true;
   if (there_at_start(Family::gnu) || there_at_start(Family::llvm)) return false;
-  return stub_of(1, name, true) == nullptr && stub_of(1, name, false) == nullptr
-             ? false
-             : SymbolScope().find(name) == nullptr && c_library_dlsym()(RTLD_NEXT, name) == nullptr;
+  return SymbolScope().find(name) == nullptr && c_library_dlsym()(RTLD_NEXT, name) == nullptr;
 }
 
 /// Who looks functions up past the shim gets those that the shim has for that copy. Returns who is to answer: the C

@@ -10,7 +10,7 @@ namespace smelt::shims::openmp {
 enum class Family { gnu, llvm };
 
 /// The action before a call is passed on (symbols.inc).
-enum class Kind : std::uint8_t { observe, alter, stop };
+enum class Kind : std::uint8_t { observe, alter, stop, push };
 
 /// The microtask of LLVM's runtime: thread numbers, then the shared variables.
 using Microtask = void (*)(std::int32_t* global, std::int32_t* bound, ...);
@@ -63,6 +63,7 @@ struct Runtime {
   ParallelRuntimeLoop parallel_loop_maybe_nonmonotonic_runtime;
   // LLVM's.
   void (*fork_call)(void*, std::int32_t, Microtask, ...);
+  void (*fork_call_if)(void*, std::int32_t, Microtask, std::int32_t, void*);
   void (*push_num_threads)(void*, std::int32_t, std::int32_t);
   void (*push_proc_bind)(void*, std::int32_t, std::int32_t);
   std::int32_t (*global_thread_num)(void*);
@@ -70,6 +71,7 @@ struct Runtime {
   std::int32_t (*single)(void*, std::int32_t);
   void (*end_single)(void*, std::int32_t);
   void (*copyprivate)(void*, std::int32_t, std::size_t, void*, void (*)(void*, void*), std::int32_t);
+  void* (*copyprivate_light)(void*, std::int32_t, void*);
   std::int32_t (*reduce)(void*, std::int32_t, std::int32_t, std::size_t, void*, void (*)(void*, void*), void*);
   std::int32_t (*reduce_nowait)(void*, std::int32_t, std::int32_t, std::size_t, void*, void (*)(void*, void*), void*);
   void (*end_reduce)(void*, std::int32_t, void*);

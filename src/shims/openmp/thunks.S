@@ -1,7 +1,7 @@
 // Entry points of the functions that are passed on: symbols.inc as code.
 //
 //   state of the thread asks for nothing, original known:   jump to the original, the process's or that of the caller's copy
-//   else:                                                    smelt_openmp_before(index, caller), then jump
+//   else, and always for kind `push`:                        smelt_openmp_before(index, caller), then jump
 //
 // No register that carries an argument is changed on the way, so signatures need not be known. An index counts the
 // lines of symbols.inc; runtime.cpp counts them in the same order.
@@ -11,6 +11,7 @@
 #define MASK_observe 9
 #define MASK_alter 11
 #define MASK_stop 255
+#define MASK_push 0
 
   .text
   .set index, 0
@@ -22,6 +23,7 @@
   .p2align 4
   .type \label, @function
 \label:
+.if \mask
   movq smelt_openmp_state@gottpoff(%rip), %r11
   testb $\mask, %fs:(%r11)
   jnz 1f
@@ -29,6 +31,7 @@
   testq %r11, %r11
   jz 2f
   jmp *%r11
+.endif
 1:
   movl $index, %r11d
   jmp slow
@@ -173,6 +176,7 @@ bound:
   .p2align 4
   .type \label, %function
 \label:
+.if \mask
   adrp x16, :gottprel:smelt_openmp_state
   ldr x16, [x16, :gottprel_lo12:smelt_openmp_state]
   mrs x17, tpidr_el0
@@ -184,6 +188,7 @@ bound:
   ldr x16, [x16, :lo12:smelt_openmp_originals+8*index]
   cbz x16, 2f
   br x16
+.endif
 1:
   mov w16, #index
   b slow
@@ -321,7 +326,7 @@ bound:
 #define SMELT_OMP_LLVM(name, kind) versioned llvm_##name, name, @@VERSION, MASK_##kind
 #include "shims/openmp/symbols.inc"
 
-  entry fork_call_passed_on, MASK_alter
+  entry fork_call_passed_on, MASK_push
 
   .section .note.GNU-stack, "", %progbits
 

@@ -20,6 +20,9 @@
 #include <thread>
 #include <vector>
 
+// Not in every runtime.
+extern "C" int omp_in_explicit_task() __attribute__((weak));
+
 namespace {
 
 std::atomic<int> failures{0};
@@ -124,6 +127,98 @@ void combined_loops() {
 #pragma omp parallel for num_threads(n) schedule(static, 5)
       for (int i = 0; i < 97; ++i) f[i] += e[i];
       CHECK(std::count(f.begin(), f.end(), 1) == 97);
+    }
+  }
+}
+
+/// The triangle 0 <= j <= i < length as one loop; j depends on i.
+void collapsed_loops() {
+  constexpr int length = 23;
+  for (int n : sizes) {
+    for (int round = 0; round < 5; ++round) {
+      std::vector<int> seen(length * length), again(length * length);
+      long sum = 0;
+#pragma omp parallel num_threads(n)
+      {
+#pragma omp for collapse(2) reduction(+ : sum)
+        for (int i = 0; i < length; ++i) {
+          for (int j = 0; j <= i; ++j) ++seen[i * length + j], sum += i * j;
+        }
+#pragma omp for collapse(2) schedule(dynamic, 3)
+        for (int i = 0; i < length; ++i) {
+          for (int j = 0; j < length; ++j) again[i * length + j] += seen[j * length + i];
+        }
+      }
+      long expected = 0;
+      int wrong = 0;
+      for (int i = 0; i < length; ++i) {
+        for (int j = 0; j < length; ++j) {
+          wrong += seen[i * length + j] != (j <= i) || again[i * length + j] != (i <= j);
+          if (j <= i) expected += i * j;
+        }
+      }
+      CHECK(wrong == 0 && sum == expected);
+    }
+  }
+}
+
+/// Regions, and loops that are regions, of one thread or of all; the next region does not know about the last.
+void conditional_regions() {
+  for (int n : sizes) {
+    for (int round = 0; round < 30; ++round) {
+      const bool all = round % 3 != 1;
+      std::vector<int> a(50), b(50);
+      int members = 0, size = 0;
+      std::atomic<int> inner{0};
+#pragma omp parallel if (all) num_threads(n) reduction(+ : members)
+      {
+        members += omp_get_num_threads() == (all ? n : 1);
+#pragma omp for schedule(dynamic)
+        for (int i = 0; i < 50; ++i) ++a[i];
+#pragma omp barrier
+#pragma omp parallel if (!all) num_threads(2)
+        {
+          inner += omp_get_thread_num() < 2;
+#pragma omp barrier
+        }
+#pragma omp barrier
+#pragma omp single
+        size = omp_get_num_threads();
+      }
+      CHECK(members == (all ? n : 1) && size == members);
+      CHECK(inner == (all ? n : 2));
+#pragma omp parallel for if (!all) num_threads(n) schedule(guided)
+      for (int i = 0; i < 50; ++i) b[i] += a[i];
+      CHECK(std::count(b.begin(), b.end(), 1) == 50);
+      CHECK(!omp_in_parallel() && omp_get_num_threads() == 1);
+    }
+  }
+}
+
+/// More than the shim hands on itself.
+void many_variables() {
+#define TEN(of) of(0) of(1) of(2) of(3) of(4) of(5) of(6) of(7) of(8) of(9)
+#define DECLARED(digit) \
+  int a##digit = 1, b##digit = 2, c##digit = 3, d##digit = 4, e##digit = 5, f##digit = 6, g##digit = 7;
+#define ADDED(digit) +a##digit + b##digit + c##digit + d##digit + e##digit + f##digit + g##digit
+#define RAISED(digit) ++a##digit, ++b##digit, ++c##digit, ++d##digit, ++e##digit, ++f##digit, ++g##digit;
+  const int usual = omp_get_max_threads();
+  for (int n : sizes) {
+    for (int round = 0; round < 5; ++round) {
+      TEN(DECLARED)
+      int members = 0, after = 0;
+#pragma omp parallel num_threads(n)
+      {
+#pragma omp single
+        members = omp_get_num_threads();
+#pragma omp critical
+        { TEN(RAISED) }
+      }
+      CHECK(members == n && 0 TEN(ADDED) == 280 + 70 * n);
+#pragma omp parallel
+#pragma omp single
+      after = omp_get_num_threads();
+      CHECK(after == usual);
     }
   }
 }
@@ -637,6 +732,58 @@ void tasks() {
   }
 }
 
+/// Tasks in the order of what they read and write; threads that wait for some of them.
+void task_dependences() {
+  for (int n : sizes) {
+    for (int round = 0; round < 10; ++round) {
+      int first = 0, second = 0, seen = -1, late = -1, chained = -1;
+#pragma omp parallel num_threads(n)
+      {
+#pragma omp barrier
+#pragma omp single nowait
+        {
+#pragma omp task shared(first) depend(out : first)
+          first = 1;
+#pragma omp task shared(first, second) depend(in : first) depend(out : second)
+          second = first + 1;
+#pragma omp taskwait depend(in : second)
+          seen = second;
+#if defined(__clang__) ? __clang_major__ >= 16 : __GNUC__ >= 13
+#pragma omp taskwait depend(inout : second) nowait
+#endif
+#pragma omp task shared(second, chained) depend(in : second)
+          chained = second;
+        }
+#pragma omp barrier
+#pragma omp single
+        late = chained;
+      }
+      CHECK(first == 1 && seen == 2 && late == 2);
+    }
+  }
+}
+
+void explicit_tasks() {
+  if (omp_in_explicit_task == nullptr) return;
+  for (int n : sizes) {
+    for (int round = 0; round < 10; ++round) {
+      CHECK(!omp_in_explicit_task());
+      std::atomic<int> in_tasks{0}, outside_of_tasks{0};
+#pragma omp parallel num_threads(n)
+      {
+        outside_of_tasks += omp_in_explicit_task() == 0;
+#pragma omp barrier
+#pragma omp task shared(in_tasks)
+        in_tasks += omp_in_explicit_task() != 0;
+#pragma omp task shared(in_tasks) if (false)
+        in_tasks += omp_in_explicit_task() != 0;
+      }
+      CHECK(!omp_in_explicit_task());
+      CHECK(in_tasks == 2 * n && outside_of_tasks == n);
+    }
+  }
+}
+
 void tasks_without_a_barrier() {
   // The creator waits for tasks that only the threads in the barrier can run.
   for (int round = 0; round < 50; ++round) {
@@ -787,6 +934,19 @@ void looked_up_functions() {
   dlclose(handle);
 }
 
+/// A function that the runtime lacks is not there, whoever is asked.
+void functions_that_are_not_there() {
+  Dl_info info = {};
+  void* start = dlsym(RTLD_NEXT, "omp_get_wtime");
+  CHECK(start != nullptr && dladdr(start, &info) != 0);
+  void* handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  CHECK((omp_in_explicit_task != nullptr) == (dlsym(handle, "omp_in_explicit_task") != nullptr));
+  for (const char* name : {"omp_in_explicit_task", "GOMP_taskwait_depend_nowait", "__kmpc_push_num_threads_strict"}) {
+    CHECK((dlsym(RTLD_DEFAULT, name) != nullptr) == (dlsym(handle, name) != nullptr));
+  }
+  if (handle != nullptr) dlclose(handle);
+}
+
 // ---- anything after anything ----------------------------------------------------------------------
 
 /// One construct out of many in the current team; every member adds the same to `expected`.
@@ -904,6 +1064,9 @@ struct Case {
 const Case cases[] = {{"barriers", barriers},
                       {"loops", loops},
                       {"combined-loops", combined_loops},
+                      {"collapsed-loops", collapsed_loops},
+                      {"conditional-regions", conditional_regions},
+                      {"many-variables", many_variables},
                       {"sections", sections},
                       {"single-and-copyprivate", single_and_copyprivate},
                       {"singles-in-a-row", singles_in_a_row},
@@ -918,12 +1081,15 @@ const Case cases[] = {{"barriers", barriers},
                       {"nested", nested},
                       {"tasks", tasks},
                       {"tasks-without-a-barrier", tasks_without_a_barrier},
+                      {"task-dependences", task_dependences},
+                      {"explicit-tasks", explicit_tasks},
                       {"cancellation", cancellation},
                       {"top-level-teams", top_level_teams},
                       {"random-sequences", random_sequences},
                       {"many-threads", many_threads},
                       {"ends-of-processes", ends_of_processes},
-                      {"looked-up-functions", looked_up_functions}};
+                      {"looked-up-functions", looked_up_functions},
+                      {"functions-that-are-not-there", functions_that_are_not_there}};
 
 }  // namespace
 
