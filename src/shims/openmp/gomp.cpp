@@ -22,6 +22,10 @@ void plain_barrier(const Runtime& below, InterceptedFunction& entry) noexcept {
   barrier(below, entry, [&] { below.barrier(); });
 }
 
+// A region of one that the runtime knows nothing of (run_alone) must be one of the runtime's own before that keeps the
+// account of its loop or its sections.
+constexpr const char* construct_of_one = "a loop or sections in a region of one";
+
 /// A region that is one loop with dynamic chunks.
 struct Loop {
   Body body;
@@ -36,6 +40,7 @@ constexpr long monotonic = 0x80000000L;
 
 void loop_body(void* argument) noexcept {
   const Loop& loop = *static_cast<const Loop*>(argument);
+  dissolve(construct_of_one);
   // Without places for its bounds no first chunk is taken; the body requests it.
   loop.below->loop_start(loop.start, loop.end, loop.step, loop.schedule, loop.chunk, nullptr, nullptr, nullptr,
                          nullptr);
@@ -51,6 +56,7 @@ struct Sections {
 
 void sections_body(void* argument) noexcept {
   const Sections& sections = *static_cast<const Sections*>(argument);
+  dissolve(construct_of_one);
   self.section = sections.below->sections_start(sections.count);
   sections.body(sections.data);
 }

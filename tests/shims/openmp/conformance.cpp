@@ -190,6 +190,20 @@ void conditional_regions() {
 #pragma omp parallel for if (!all) num_threads(n) schedule(guided)
       for (int i = 0; i < 50; ++i) b[i] += a[i];
       CHECK(std::count(b.begin(), b.end(), 1) == 50);
+      std::vector<int> c(50), d(3);
+#pragma omp parallel for if (!all) num_threads(n) schedule(dynamic, 2)
+      for (int i = 0; i < 50; ++i) c[i] += omp_get_num_threads();
+      CHECK(std::count(c.begin(), c.end(), all ? 1 : n) == 50);
+#pragma omp parallel sections if (!all) num_threads(n)
+      {
+#pragma omp section
+        d[0] += omp_get_num_threads();
+#pragma omp section
+        d[1] += omp_get_num_threads();
+#pragma omp section
+        d[2] += omp_get_num_threads();
+      }
+      CHECK(std::count(d.begin(), d.end(), all ? 1 : n) == 3);
       CHECK(!omp_in_parallel() && omp_get_num_threads() == 1);
     }
   }
