@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <omp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -1105,15 +1106,42 @@ const Case cases[] = {{"barriers", barriers},
                       {"looked-up-functions", looked_up_functions},
                       {"functions-that-are-not-there", functions_that_are_not_there}};
 
+/// Whether the runtime, without smelt, does not get to the end of the cases of that name: LLVM's (18 and 19, not 14)
+/// hangs after tasks where its threads are told not to spin.
+bool hangs_by_itself(const char* name) {
+  constexpr unsigned limit_s = 20;
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    unsetenv("LD_PRELOAD");
+    alarm(limit_s);
+    if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(9);
+    execl("/proc/self/exe", "conformance", name, static_cast<char*>(nullptr));
+    _exit(9);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+}
+
+/// The cases that are left out; null: none.
+const char* left_out() {
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  const bool passive = policy != nullptr && std::strcmp(policy, "passive") == 0;
+  if (!passive || std::getenv("LD_PRELOAD") == nullptr || !hangs_by_itself("tasks")) return nullptr;
+  std::printf("without tasks: after them this runtime hangs by itself\n");
+  return "tasks";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::strncmp(argv[1], "exit-", 5) == 0) exit_at(argv[1]);
+  const char* const hanging = left_out();
   for (const auto& each : cases) {
     const bool chosen = argc == 1 || std::any_of(argv + 1, argv + argc, [&](const char* name) {
                           return std::strncmp(each.name, name, std::strlen(name)) == 0;
                         });
-    if (!chosen) continue;
+    if (!chosen || (hanging != nullptr && std::strncmp(each.name, hanging, std::strlen(hanging)) == 0)) continue;
     const int before = failures;
     const double start = omp_get_wtime();
     each.run();
