@@ -114,9 +114,11 @@ void barrier(const Runtime& runtime, InterceptedFunction& entry, const Original&
   original();
 }
 
-/// Whether the calling thread is in a region that a hot team of this runtime runs.
+/// Whether the calling thread is in a region that a hot team of this runtime runs, and not in one that the runtime has
+/// nested in it, as it does those of very many shared variables. Regions of hot teams are outermost ones.
 inline bool in_region_of(const Runtime& runtime) noexcept {
-  return (smelt_openmp_state & (inside | away)) != 0 && self.hot_team->runtime == &runtime;
+  if ((smelt_openmp_state & (inside | away)) == 0 || self.hot_team->runtime != &runtime) return false;
+  return smelt_openmp_state == inside || runtime.get_level() == 1;
 }
 
 /// Whether the calling thread executes a `single`; `original()` if the region is the runtime's. Claims remain the hot

@@ -238,6 +238,45 @@ void many_variables() {
   }
 }
 
+/// The same nested in a region that many others came before.
+void many_variables_nested() {
+  for (const int levels : {1, 2}) {
+    omp_set_max_active_levels(levels);
+    for (int n : sizes) {
+      for (int round = 0; round < 200; ++round) {
+#pragma omp parallel num_threads(n)
+        {
+#pragma omp barrier
+        }
+      }
+      std::atomic<int> inner{0}, singles{0}, copies{0};
+#pragma omp parallel num_threads(n)
+      {
+        TEN(DECLARED)
+#pragma omp barrier
+#pragma omp parallel num_threads(2)
+        {
+          for (int round = 1; round <= 20; ++round) {
+            int copied = 0;
+#pragma omp single
+            ++singles;
+#pragma omp single copyprivate(copied)
+            copied = round;
+            copies += copied == round;
+          }
+#pragma omp critical
+          { TEN(RAISED) }
+        }
+        inner += (0 TEN(ADDED) - 280) / 70;
+#pragma omp single
+        ++singles;
+      }
+      CHECK(inner == levels * n && singles == 20 * n + 1 && copies == 20 * levels * n);
+    }
+  }
+  omp_set_max_active_levels(1);
+}
+
 void sections() {
   for (int n : sizes) {
     std::vector<int> hits(8);
@@ -1082,6 +1121,7 @@ const Case cases[] = {{"barriers", barriers},
                       {"collapsed-loops", collapsed_loops},
                       {"conditional-regions", conditional_regions},
                       {"many-variables", many_variables},
+                      {"many-variables-nested", many_variables_nested},
                       {"sections", sections},
                       {"single-and-copyprivate", single_and_copyprivate},
                       {"singles-in-a-row", singles_in_a_row},
