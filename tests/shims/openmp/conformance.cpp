@@ -6,6 +6,7 @@
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -934,6 +935,8 @@ void ends_of_processes() {
     _exit(omp_get_thread_num() == 0 && omp_in_parallel() == 0 ? 3 : 4);
   } else {
     CHECK(status_of(child) == 3);
+    // What LLVM's runtime leaves of a process that ends so.
+    shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(child) + "_" + std::to_string(getuid())).c_str());
   }
   team_size_now();
   char path[4096];
