@@ -22,20 +22,12 @@
 #include <thread>
 #include <vector>
 
+#include "check.hpp"
+
 // Not in every runtime.
 extern "C" int omp_in_explicit_task() __attribute__((weak));
 
 namespace {
-
-std::atomic<int> failures{0};
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "FAILED: line %d: %s\n", __LINE__, #condition); \
-      ++failures;                                                          \
-    }                                                                      \
-  } while (false)
 
 const int sizes[] = {2, 3, 4, 8};
 
@@ -250,13 +242,15 @@ void many_variables_nested() {
 #pragma omp barrier
         }
       }
-      std::atomic<int> inner{0}, singles{0}, copies{0};
+      std::atomic<int> inner{0}, singles{0}, copies{0}, iterations{0};
 #pragma omp parallel num_threads(n)
       {
         TEN(DECLARED)
 #pragma omp barrier
 #pragma omp parallel num_threads(2)
         {
+#pragma omp for
+          for (int i = 0; i < 10; ++i) ++iterations;
           for (int round = 1; round <= 20; ++round) {
             int copied = 0;
 #pragma omp single
@@ -272,7 +266,8 @@ void many_variables_nested() {
 #pragma omp single
         ++singles;
       }
-      CHECK(inner == levels * n && singles == 20 * n + 1 && copies == 20 * levels * n);
+      CHECK(inner == levels * n && iterations == 10 * n);
+      CHECK(singles == 20 * n + 1 && copies == 20 * levels * n);
     }
   }
   omp_set_max_active_levels(1);
@@ -634,14 +629,6 @@ void views() {
     alone = 5;
     CHECK(alone == 5);
   }
-}
-
-int team_size_now() {
-  int size = 0;
-#pragma omp parallel
-#pragma omp single
-  size = omp_get_num_threads();
-  return size;
 }
 
 void team_sizes() {

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <vector>
 
+#include "check.hpp"
+
 using Microtask = void (*)(std::int32_t* global, std::int32_t* bound, ...);
 
 /// One loop of a nest, as the runtime wants it: lower0 + lower1 * outer to upper0 + upper1 * outer.
@@ -49,25 +51,7 @@ struct Location {
 
 std::int32_t thread() { return __kmpc_global_thread_num(&location); }
 
-std::atomic<int> failures{0};
-
-#define CHECK(condition)                                                   \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
-      std::fprintf(stderr, "FAILED: line %d: %s\n", __LINE__, #condition); \
-      ++failures;                                                          \
-    }                                                                      \
-  } while (false)
-
 const int sizes[] = {2, 3, 4};
-
-int team_size_now() {
-  int size = 0;
-#pragma omp parallel
-#pragma omp single
-  size = omp_get_num_threads();
-  return size;
-}
 
 /// Regions in a row, as many as make a hot team pay: what follows finds one.
 void warm_up(int n) {
