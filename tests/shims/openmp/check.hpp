@@ -2,9 +2,12 @@
 #pragma once
 
 #include <omp.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
+#include <string>
 
 inline std::atomic<int> failures{0};
 
@@ -24,4 +27,9 @@ inline int team_size_now() {
 #pragma omp single
   size = omp_get_num_threads();
   return size;
+}
+
+/// Removes the file that LLVM's runtime leaves of a process that has ended without its exit handlers.
+inline void remove_file_of(pid_t process) {
+  shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(process) + "_" + std::to_string(getuid())).c_str());
 }

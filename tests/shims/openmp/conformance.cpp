@@ -6,7 +6,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -922,8 +921,7 @@ void ends_of_processes() {
     _exit(omp_get_thread_num() == 0 && omp_in_parallel() == 0 ? 3 : 4);
   } else {
     CHECK(status_of(child) == 3);
-    // What LLVM's runtime leaves of a process that ends so.
-    shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(child) + "_" + std::to_string(getuid())).c_str());
+    remove_file_of(child);
   }
   team_size_now();
   char path[4096];
@@ -1150,7 +1148,9 @@ bool hangs_by_itself(const char* name) {
     _exit(9);
   }
   int status = 0;
-  return waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+  const bool hung = waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+  remove_file_of(child);
+  return hung;
 }
 
 /// The cases that are left out; null: none.

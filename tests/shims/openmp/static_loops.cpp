@@ -2,7 +2,6 @@
 // region, for random loops of all four types. Prints the first difference of each type; status 1 if there is one.
 #include <dlfcn.h>
 #include <omp.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,9 +9,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <random>
-#include <string>
 #include <type_traits>
 #include <utility>
+
+#include "check.hpp"
 
 extern "C" int __kmpc_global_thread_num(void*);
 
@@ -59,8 +59,7 @@ bool refuses_empty_chunks(void* runtime) {
   }
   int status = 0;
   const bool refused = waitpid(child, &status, 0) == child && WIFSIGNALED(status);
-  // What the runtime leaves of a process that ends so.
-  shm_unlink(("/__KMP_REGISTERED_LIB_" + std::to_string(child) + "_" + std::to_string(getuid())).c_str());
+  remove_file_of(child);
   return refused;
 }
 std::int64_t least_chunk = 0;
