@@ -1,6 +1,7 @@
 #include "shims/openmp/hot_team.hpp"
 
 #include <pthread.h>
+#include <unwind.h>
 
 #include <atomic>
 #include <new>
@@ -10,6 +11,9 @@ namespace smelt::shims::openmp {
 
 extern "C" {
 thread_local constinit std::uint8_t smelt_openmp_state = outside;
+/// Whether the calling thread has created tasks since in_task() was last sure of it (thunks.S).
+[[gnu::visibility("hidden")]] extern thread_local constinit std::uint8_t smelt_openmp_tasks;
+thread_local constinit std::uint8_t smelt_openmp_tasks = 0;
 }
 thread_local constinit ThreadState self;
 
@@ -140,6 +144,24 @@ bool start(const Runtime& runtime, int size) noexcept {
 
 void nothing(void*) noexcept {}
 
+/// Whether the thread, which is in no region, runs a task: the runtime runs those at once, in a frame of its own, and
+/// keeps account of them. It must find the thread there as it left it, so not parked in another region.
+bool in_task(const Runtime& runtime) noexcept {
+  if (smelt_openmp_tasks == 0) return false;
+  struct Search {
+    Runtime::Code code;
+    bool found = false;
+  } search = {runtime.code};
+  const auto look = [](_Unwind_Context* frame, void* argument) {
+    Search& own = *static_cast<Search*>(argument);
+    own.found = _Unwind_GetIP(frame) - own.code.begin < own.code.end - own.code.begin;
+    return own.found ? _URC_NORMAL_STOP : _URC_NO_REASON;
+  };
+  _Unwind_Backtrace(look, &search);
+  if (!search.found) smelt_openmp_tasks = 0;
+  return search.found;
+}
+
 const char* why_not(const Runtime& runtime, int size) noexcept {
   if (smelt_openmp_state != outside) return "nested";
   if (const char* why = hot_teams_stopped()) return why;
@@ -149,7 +171,8 @@ const char* why_not(const Runtime& runtime, int size) noexcept {
   if (runtime.get_dynamic() != 0) return "omp_set_dynamic";
   PrimaryThread& own = master();
   if (own.retired()) return "the thread ends";
-  return own.worth_it() ? nullptr : "hot teams had to be dissolved too often";
+  if (!own.worth_it()) return "hot teams had to be dissolved too often";
+  return in_task(runtime) ? "in a task outside of regions" : nullptr;
 }
 
 void run(smelt_work work, int words) noexcept {

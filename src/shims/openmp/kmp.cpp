@@ -68,6 +68,14 @@ void push_clauses(const Runtime& below, void* location, int requested) noexcept 
   if (requested != 0) below.push_num_threads(location, below.global_thread_num(location), requested);
 }
 
+/// The same for a region that is run by one thread. Before LLVM 17 the number of threads then holds for the region
+/// after it, which is left to the runtime therefore.
+void push_clauses_of_one(const Runtime& below, void* location) noexcept {
+  const int requested = std::exchange(self.requested, 0);
+  push_clauses(below, location, requested);
+  self.left = requested != 0 ? "num_threads of a region of one" : nullptr;
+}
+
 /// Runs a region of `count` shared variables by a hot team, or has the original run it.
 void fork(const Runtime& below, void* location, Call& call, std::size_t count) {
   const int requested = std::exchange(self.requested, 0);
@@ -216,10 +224,8 @@ SMELT_SHOWN void __kmpc_fork_call_if(void* location, std::int32_t count, Microta
     return fork(below, location, call, count > 0 ? 1 : 0);
   }
   dissolve("if(false)");
-  const int requested = std::exchange(self.requested, 0);
-  self.left = nullptr;
+  push_clauses_of_one(below, location);
   const OutsideRegion nested;
-  push_clauses(below, location, requested);
   below.fork_call_if(location, count, microtask, condition, argument);
 }
 
@@ -248,8 +254,7 @@ SMELT_SHOWN void __kmpc_serialized_parallel(void* location, std::int32_t thread)
   const Runtime& below = llvm(SMELT_CALLER);
   if (below.calls_itself(SMELT_CALLER)) return below.serialized_parallel(location, thread);
   dissolve("if(false)");
-  push_clauses(below, location, std::exchange(self.requested, 0));
-  self.left = nullptr;
+  push_clauses_of_one(below, location);
   if (self.serialized > 0 || smelt_openmp_state != outside) {
     if (self.serialized++ == 0) self.state_outside_serialized = smelt_openmp_state;
     smelt_openmp_state = outside;

@@ -27,7 +27,9 @@ int usual_threads() noexcept { return self.max_threads; }
 template <Family family>
 int ask(int (*Runtime::*original)(), const void* caller) noexcept {
   const Runtime& below = runtime(family, caller);
-  if (parked_by(below) && original == &Runtime::get_max_threads) return usual_threads();
+  // For the runtime the thread is in a region. So it is for the program in a region of one, where another number may
+  // hold: OMP_NUM_THREADS can list one for each level.
+  if (smelt_openmp_state == parked && parked_by(below)) return usual_threads();
   return (below.*original)();
 }
 

@@ -593,7 +593,7 @@ void push_requested(const Runtime& below) noexcept {
 void prepare(const Symbol& symbol, const Runtime& below) noexcept {
   if (symbol.kind == Kind::stop) stop_hot_teams("teams, target or tools are used");
   dissolve(symbol.name);
-  if (symbol.kind == Kind::alter || symbol.kind == Kind::stop) call_off();
+  if (symbol.kind == Kind::alter || symbol.kind == Kind::task || symbol.kind == Kind::stop) call_off();
   if (symbol.kind == Kind::push) self.left = "several or strict num_threads";
   if (&symbol == std::end(symbols) - 1) push_requested(below);
 }

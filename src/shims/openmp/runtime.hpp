@@ -10,7 +10,7 @@ namespace smelt::shims::openmp {
 enum class Family { gnu, llvm };
 
 /// The action before a call is passed on (symbols.inc).
-enum class Kind : std::uint8_t { observe, alter, stop, push };
+enum class Kind : std::uint8_t { observe, alter, task, stop, push };
 
 /// The microtask of LLVM's runtime: thread numbers, then the shared variables.
 using Microtask = void (*)(std::int32_t* global, std::int32_t* bound, ...);

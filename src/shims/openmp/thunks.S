@@ -3,6 +3,8 @@
 //   state of the thread asks for nothing, original known:   jump to the original, the process's or that of the caller's copy
 //   else, and always for kind `push`:                        smelt_openmp_before(index, caller), then jump
 //
+// Kind `task` takes a note in smelt_openmp_tasks first.
+//
 // No register that carries an argument is changed on the way, so signatures need not be known. An index counts the
 // lines of symbols.inc; runtime.cpp counts them in the same order.
 
@@ -10,8 +12,15 @@
 
 #define MASK_observe 9
 #define MASK_alter 11
+#define MASK_task 11
 #define MASK_stop 255
 #define MASK_push 0
+
+#define TASK_observe 0
+#define TASK_alter 0
+#define TASK_task 1
+#define TASK_stop 0
+#define TASK_push 0
 
   .text
   .set index, 0
@@ -19,10 +28,14 @@
 #if defined(__x86_64__)
 
 // Test of a thread-local byte, then the jump.
-.macro entry label, mask
+.macro entry label, mask, task
   .p2align 4
   .type \label, @function
 \label:
+.if \task
+  movq smelt_openmp_tasks@gottpoff(%rip), %r11
+  movb $1, %fs:(%r11)
+.endif
 .if \mask
   movq smelt_openmp_state@gottpoff(%rip), %r11
   testb $\mask, %fs:(%r11)
@@ -172,10 +185,17 @@ bound:
 
 #else
 
-.macro entry label, mask
+.macro entry label, mask, task
   .p2align 4
   .type \label, %function
 \label:
+.if \task
+  adrp x16, :gottprel:smelt_openmp_tasks
+  ldr x16, [x16, :gottprel_lo12:smelt_openmp_tasks]
+  mrs x17, tpidr_el0
+  mov w9, #1
+  strb w9, [x17, x16]
+.endif
 .if \mask
   adrp x16, :gottprel:smelt_openmp_state
   ldr x16, [x16, :gottprel_lo12:smelt_openmp_state]
@@ -308,25 +328,25 @@ bound:
 
 #endif
 
-.macro plain name, mask
+.macro plain name, mask, task
   .globl \name
-  entry \name, \mask
+  entry \name, \mask, \task
 .endm
 
 // Two entries under one name: `label` is the entry, `name` what others see.
-.macro versioned label, name, version, mask
+.macro versioned label, name, version, mask, task
   .globl \label
   .symver \label, \name\version, remove
-  entry \label, \mask
+  entry \label, \mask, \task
 .endm
 
-#define SMELT_GOMP(name, kind) plain name, MASK_##kind
-#define SMELT_KMP(name, kind) plain name, MASK_##kind
-#define SMELT_OMP_GNU(name, version, kind) versioned gnu_##name, name, @version, MASK_##kind
-#define SMELT_OMP_LLVM(name, kind) versioned llvm_##name, name, @@VERSION, MASK_##kind
+#define SMELT_GOMP(name, kind) plain name, MASK_##kind, TASK_##kind
+#define SMELT_KMP(name, kind) plain name, MASK_##kind, TASK_##kind
+#define SMELT_OMP_GNU(name, version, kind) versioned gnu_##name, name, @version, MASK_##kind, TASK_##kind
+#define SMELT_OMP_LLVM(name, kind) versioned llvm_##name, name, @@VERSION, MASK_##kind, TASK_##kind
 #include "shims/openmp/symbols.inc"
 
-  entry fork_call_passed_on, MASK_push
+  entry fork_call_passed_on, MASK_push, 0
 
   .section .note.GNU-stack, "", %progbits
 
