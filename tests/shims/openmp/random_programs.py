@@ -22,6 +22,7 @@ import tempfile
 TIMEOUT_S = 60
 
 BEGIN = """#include <omp.h>
+#include <pthread.h>
 #include <stdio.h>
 enum { sums = %d };
 static long sum[sums + 1], plain[sums + 1], place[sums + 1], failures;
@@ -46,12 +47,20 @@ static void look(int at, int outer) {
 """
 
 END = """
-int main(void) {
-  omp_init_lock(&lock);
-  omp_init_nest_lock(&nest);
+static void* run(void* argument) {
   for (long step = 0; step < %d; step++) {
     %s
   }
+  return argument;
+}
+int main(void) {
+  pthread_t others[%d];
+  const int count = sizeof others / sizeof others[0];
+  omp_init_lock(&lock);
+  omp_init_nest_lock(&nest);
+  for (int i = 1; i < count; i++) check(pthread_create(&others[i], 0, run, 0) == 0);
+  run(0);
+  for (int i = 1; i < count; i++) pthread_join(others[i], 0);
   for (int at = 0; at < sums; at++) printf("%%d %%ld %%ld\\n", at, sum[at], plain[at]);
   printf("failures %%ld\\n", failures);
   return 0;
@@ -69,7 +78,8 @@ class Program:
         self.left = 0             # constructs until nothing more is nested
         self.functions, self.globals = [], []
         self.inside = False       # of a region
-        self.once = True          # at most one team runs the code at a time
+        self.roots = 2 if number % 5 == 4 else 1  # threads that run the whole
+        self.once = self.roots == 1  # at most one team runs the code at a time
         self.same_thread = True   # each time the code is run by the same thread of the team around
 
     def pick(self, *words):
@@ -110,13 +120,13 @@ class Program:
 
     # ---- regions ----------------------------------------------------------------------------------
 
-    def region(self, depth, first=False, moved=False, form=None):
+    def region(self, depth, first=False, moved=False):
         """A region; `moved`: whichever thread comes to it runs it."""
         at = self.number()
         self.left -= 1
         if self.left < 0:
             return f"add({at}, 2);"
-        form = form or self.pick("parallel", "parallel", "parallel", "for", "sections", "reduction")
+        form = self.pick("parallel", "parallel", "parallel", "parallel", "for", "sections", "reduction", "task_reduction")
         clauses = self.region_clauses()
         around = self.inside, self.once, self.same_thread
         self.inside, self.once, self.same_thread = True, self.once and first, self.same_thread and not moved
@@ -129,6 +139,9 @@ class Program:
         elif form == "reduction":
             text = (f'{{ long t = 1; _Pragma("omp parallel for reduction(+: t){self.schedule()}{clauses}") '
                     f"for (int i = 0; i < {self.iterations()}; i++) {{ t += i * 7 + 1; }} add({at}, t); }}")
+        elif form == "task_reduction":
+            text = (f'{{ long t = 1; _Pragma("omp parallel reduction(task, +: t){clauses}") '
+                    f'{{ _Pragma("omp task in_reduction(+: t)") t += 2; }} add({at}, t); }}')
         else:
             declared, used = self.many_variables(at)
             text = (f'{{ {declared} _Pragma("omp parallel{clauses}") {{ look({at}, {int(self.same_thread)}); {used} '
@@ -224,7 +237,8 @@ class Program:
         return f'_Pragma("omp barrier") add({at}, 1);'
 
     def one(self, at, depth):
-        return f'_Pragma("omp master") {{ add({at}, 3); {self.nested(depth, .2)} }}'
+        threads = "master" if self.clang else self.pick("master", "master", "masked filter(one)", "scope")
+        return f'_Pragma("omp {threads}") {{ add({at}, 3); {self.nested(depth, .2)} }}'
 
     def exclusive(self, at, _):
         return self.pick(
@@ -257,7 +271,7 @@ class Program:
 
     def tasks(self, at, depth):
         clauses = self.condition() + self.pick("", "", " untied", " mergeable", " final(one)", " priority(3)")
-        task = f'_Pragma("omp task firstprivate(k){clauses}") {{ add({at}, k + 2); {self.nested(depth, .1)} }}'
+        task = f'_Pragma("omp task firstprivate(k){clauses}") {{ add({at}, k + 2); {self.nested(depth, .3)} }}'
         loop = f"for (int k = 0; k < {self.pick(1, 3, 20)}; k++) {{ {task} }}"
         if self.chance(.5):
             return f'_Pragma("omp single{self.nowait()}") {{ {loop} }}'
@@ -304,7 +318,7 @@ class Program:
             return f"omp_set_max_active_levels({self.pick(1, 2, 3)});"
         if kind < .30:
             return self.function(1)
-        if kind < .40:
+        if kind < .45:
             return self.construct(1)
         return self.region(2, first=True)
 
@@ -313,7 +327,7 @@ class Program:
         names = [f"static void f{i}(long step)" for i in range(len(self.functions))]
         return "\n".join([BEGIN % self.numbers, *self.globals, *(name + ";" for name in names),
                           *(f"{name} {{ (void)step; {body} }}" for name, body in zip(names, self.functions)),
-                          END % (self.pick(3, 6, 12, 30), main)])
+                          END % (self.pick(3, 6, 12, 30), main, self.roots)])
 
 
 def settings_of(chosen):
@@ -354,7 +368,7 @@ def test(number, directory, options):
     clang = "clang" in pathlib.Path(options.compiler).name
     source, program = directory / f"{number}.c", directory / str(number)
     source.write_text(Program(number, clang).text(), encoding="ascii")
-    subprocess.run([options.compiler, "-fopenmp", "-O1", "-w", source, "-o", program], check=True, timeout=TIMEOUT_S)
+    subprocess.run([options.compiler, "-fopenmp", "-pthread", "-O1", "-w", source, "-o", program], check=True, timeout=TIMEOUT_S)
     chosen = random.Random(number)
     compared, differences = 0, []
     for _ in range(options.settings):
