@@ -54,7 +54,7 @@ class PrimaryThread {
     ++regions_;
     if (regions_ >= plenty) longest_ = shortest_pass;
   }
-  /// Called when the hot team is dissolved; `regions_` tells whether creating it paid.
+  /// Called when the hot team is dissolved, or could not be made; `regions_` tells whether creating it paid.
   void gone() noexcept {
     if (regions_ < plenty) {
       passes_ = longest_;
@@ -172,7 +172,9 @@ const char* why_not(const Runtime& runtime, int size) noexcept {
   PrimaryThread& own = master();
   if (own.retired()) return "the thread ends";
   if (!own.worth_it()) return "hot teams had to be dissolved too often";
-  return in_task(runtime) ? "in a task outside of regions" : nullptr;
+  if (!in_task(runtime)) return nullptr;
+  own.gone();  // looking takes as long as a region: not at each one
+  return "in a task outside of regions";
 }
 
 void run(smelt_work work, int words) noexcept {

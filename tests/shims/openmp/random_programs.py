@@ -264,7 +264,7 @@ class Program:
                                   f"for (int i = 0; i < {self.pick(1, 17, 64)}; i++) {{ s{at} = i * 3; }}")
 
     def scan(self, at, depth):
-        if not self.once:
+        if not self.once or self.clang:  # clang 14's results vary
             return self.loop(at, depth)
         return self.shared_result(at, "0", f'_Pragma("omp for reduction(inscan, +: s{at})") for (int i = 0; i < 40; i++) '
                                   f'{{ s{at} += i; _Pragma("omp scan inclusive(s{at})") add({at}, s{at} * (i + 1)); }}')
