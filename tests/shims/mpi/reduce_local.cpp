@@ -33,6 +33,9 @@ const NamedType types[] = {
     {"unsigned", MPI_UNSIGNED, 4, false},
     {"long", MPI_LONG, 8, false},
     {"uint64", MPI_UINT64_T, 8, false},
+    {"offset", MPI_OFFSET, 8, false},  // which Open MPI takes for unsigned
+    {"address", MPI_AINT, 8, false},
+    {"count", MPI_COUNT, 8, false},
     {"float", MPI_FLOAT, 4, true},
     {"double", MPI_DOUBLE, 8, true},
 };

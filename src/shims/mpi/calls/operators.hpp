@@ -35,7 +35,7 @@ bool operator_of(MPI_Op op, MPI_Datatype type, const Type& layout, Operator& to)
 /// - sums and products of floating-point numbers, except of two operands;
 /// - their minima and maxima, because of NaNs and signed zeros;
 /// - sums and products of integers shorter than 32 bits, which Open MPI saturates;
-/// - minima and maxima of unsigned integers, which MPICH 4.0 (and Open MPI 4.1 for unsigned long) compares as signed.
+/// - minima and maxima of what the library takes for unsigned: Open MPI 4.1 takes long rows of it for signed.
 bool is_exact(const Operator& by, int operands) noexcept;
 
 /// Whether an operator is the library's own.

@@ -30,6 +30,14 @@ bool usable(MPI_Datatype type) noexcept {
   return original.Pack(&nothing, 0, type, &nothing, 0, &position, own_communicator()) == MPI_SUCCESS;
 }
 
+/// Whether the library's minima and maxima take integers of a type for signed ones. MPICH 4.0 does so with unsigned
+/// types, and Open MPI does not with MPI_OFFSET.
+bool compares_as_signed(MPI_Datatype type) noexcept {
+  std::int64_t all_bits = -1, one = 1;
+  original.Reduce_local(&all_bits, &one, 1, type, MPI_MAX);
+  return one == 1;
+}
+
 /// Predefined types by handle: open addressing, written once.
 class PredefinedTypes {
  public:
@@ -58,7 +66,7 @@ class PredefinedTypes {
     return (number_of(handle) * std::size_t{0x9e3779b97f4a7c15} >> 40) % slots;
   }
 
-  void add(MPI_Datatype handle, Kind kind, bool has_sign = false) {
+  void add(MPI_Datatype handle, Kind kind) {
     if (!usable(handle) || find(handle) != nullptr) return;
     MPI_Aint lower = 0, extent = 0;
     int size = 0;
@@ -66,7 +74,7 @@ class PredefinedTypes {
     if (original.Type_get_extent(handle, &lower, &extent) != MPI_SUCCESS || lower != 0) return;
     Type type{static_cast<std::size_t>(size), static_cast<std::size_t>(extent), size == extent, true, kind, -1};
     if (kind == Kind::integer || kind == Kind::fortran_integer || kind == Kind::index) {
-      type.plain = integer_of(type.size, has_sign);
+      type.plain = integer_of(type.size, compares_as_signed(handle));
     } else if (kind == Kind::byte) {
       type.plain = SMELT_UINT8;
     } else if (kind == Kind::floating && type.size <= 8) {
@@ -80,7 +88,7 @@ class PredefinedTypes {
   void add_c_types() {
     for (const auto type : {MPI_INT, MPI_LONG, MPI_SHORT, MPI_LONG_LONG, MPI_SIGNED_CHAR, MPI_INT8_T, MPI_INT16_T,
                             MPI_INT32_T, MPI_INT64_T}) {
-      add(type, Kind::integer, true);
+      add(type, Kind::integer);
     }
     for (const auto type : {MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_SHORT, MPI_UNSIGNED_LONG_LONG,
                             MPI_UNSIGNED_CHAR, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T}) {
@@ -90,7 +98,7 @@ class PredefinedTypes {
     for (const auto type : {MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX}) {
       add(type, Kind::complex);
     }
-    for (const auto type : {MPI_AINT, MPI_OFFSET, MPI_COUNT}) add(type, Kind::index, true);
+    for (const auto type : {MPI_AINT, MPI_OFFSET, MPI_COUNT}) add(type, Kind::index);
     add(MPI_C_BOOL, Kind::logical);
     add(MPI_BYTE, Kind::byte);
     for (const auto type : {MPI_CHAR, MPI_WCHAR, MPI_PACKED}) add(type, Kind::none);
@@ -98,7 +106,7 @@ class PredefinedTypes {
 
   void add_fortran_types() {
     for (const auto type : {MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8}) {
-      add(type, Kind::fortran_integer, true);
+      add(type, Kind::fortran_integer);
     }
     for (const auto type : {MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8}) add(type, Kind::floating);
     for (const auto type : {MPI_COMPLEX, MPI_DOUBLE_COMPLEX, MPI_COMPLEX8, MPI_COMPLEX16}) add(type, Kind::complex);
@@ -278,6 +286,7 @@ int key() noexcept {
   made = keyval.load(std::memory_order_relaxed);
   if (made == MPI_KEYVAL_INVALID) {
     original.Type_create_keyval(copy_nothing, forget, &made, nullptr);
+    note_own_keyval(made);
     keyval.store(made, std::memory_order_release);  // pairs with the load above
   }
   return made;

@@ -31,7 +31,7 @@ struct Type {
   bool dense = false;      ///< `count` elements are count * size bytes from the buffer's address on, in order
   bool predefined = false;
   Kind kind = Kind::none;
-  int plain = -1;  ///< smelt_type, or -1
+  int plain = -1;  ///< smelt_type, or -1; of integers with the sign that the library compares by
 };
 
 // Incremented whenever a datatype is freed, so that no thread confuses a new type with an old one of the same handle.

@@ -20,7 +20,8 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// One persistent collective. MPI allows a request to be used by one thread at a time.
+/// One persistent collective. MPI allows a request to be used by one thread at a time. An inactive one, whose handle the
+/// library has perhaps never seen active, is completed like a null request.
 struct PersistentRequest {
   PersistentRequest(InterceptedFunction& counted, MpiTeam& team, Description describe)
       : entry(counted), work(team, std::move(describe)) {}
@@ -28,10 +29,12 @@ struct PersistentRequest {
   InterceptedFunction& entry;
   PersistentOperation work;
   bool active = false;                      ///< started through smelt and not completed yet
+  bool is_library_s = false;                ///< the last start was the library's
   MPI_Request stand_in = MPI_REQUEST_NULL;  ///< of the library, for this start, once one was needed
 
-  /// The library's view of it; an active one only.
+  /// The library's view of it.
   MPI_Request substituted() noexcept {
+    if (!active) return MPI_REQUEST_NULL;
     if (stand_in == MPI_REQUEST_NULL && work.make_request(&stand_in) != MPI_SUCCESS) {
       original.Abort(MPI_COMM_WORLD, MPI_ERR_NO_MEM);
     }
@@ -69,10 +72,10 @@ PersistentRequest* find(MPI_Request request) noexcept {
   return last_found.persistent;
 }
 
-/// The active persistent collective of `request`; null for all other requests.
-PersistentRequest* find_active(const MPI_Request* request) noexcept {
+/// The persistent collective of `request` that smelt completes; null for all other requests.
+PersistentRequest* find_own(const MPI_Request* request) noexcept {
   PersistentRequest* const persistent = none() || request == nullptr ? nullptr : find(*request);
-  return persistent != nullptr && persistent->active ? persistent : nullptr;
+  return persistent != nullptr && !persistent->is_library_s ? persistent : nullptr;
 }
 
 [[noreturn]] void out_of_memory() noexcept {
@@ -80,8 +83,8 @@ PersistentRequest* find_active(const MPI_Request* request) noexcept {
   std::abort();
 }
 
-/// An array of requests as the library knows them: active persistent collectives are replaced by the library's
-/// requests.
+/// An array of requests as the library knows them: smelt's persistent collectives are replaced by requests of the
+/// library's, inactive ones by null requests.
 class SubstitutedRequests {
  public:
   SubstitutedRequests(MPI_Request* theirs, int count) noexcept
@@ -92,7 +95,7 @@ class SubstitutedRequests {
     Pair* const pairs = n > here_.size() ? far_.get() : here_.data();
     if (pairs == nullptr) out_of_memory();
     for (std::size_t i = 0; i < n; ++i) {
-      pairs[i] = {find_active(&theirs[i]), theirs[i]};
+      pairs[i] = {find_own(&theirs[i]), theirs[i]};
       if (pairs[i].of != nullptr) seen_ = pairs;
     }
     for (std::size_t i = 0; seen_ != nullptr && i < n; ++i) {
@@ -149,8 +152,10 @@ int start(MPI_Request* request) noexcept {
   int code = MPI_SUCCESS;
   if (const char* const why = persistent->work.start(&code); why != nullptr) {
     persistent->entry.passed(why);
+    persistent->is_library_s = true;
     return original.Start(request);
   }
+  persistent->is_library_s = false;
   persistent->entry.took();
   persistent->active = code == MPI_SUCCESS;
   return code;
@@ -207,9 +212,9 @@ int serve_Request_get_status(MPI_Request request, int* flag, MPI_Status* status)
 
 namespace {
 
-/// Completes an active request that has finished and was not replaced by a request of the library.
+/// Completes a request that was not replaced by a request of the library; an active one waits until it has finished.
 int complete(PersistentRequest& persistent, MPI_Status* status) noexcept {
-  const int code = persistent.work.wait();
+  const int code = persistent.active ? persistent.work.wait() : MPI_SUCCESS;
   if (status != MPI_STATUS_IGNORE) set_empty(status, code);
   persistent.active = false;
   return code;
@@ -218,7 +223,7 @@ int complete(PersistentRequest& persistent, MPI_Status* status) noexcept {
 }  // namespace
 
 int serve_Wait(MPI_Request* request, MPI_Status* status) {
-  PersistentRequest* const persistent = find_active(request);
+  PersistentRequest* const persistent = find_own(request);
   if (persistent == nullptr) return original.Wait(request, status);
   if (persistent->stand_in == MPI_REQUEST_NULL) return complete(*persistent, status);
   const SubstitutedRequests substituted(request, 1);
@@ -226,10 +231,10 @@ int serve_Wait(MPI_Request* request, MPI_Status* status) {
 }
 
 int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
-  PersistentRequest* const persistent = find_active(request);
+  PersistentRequest* const persistent = find_own(request);
   if (persistent == nullptr) return original.Test(request, flag, status);
   if (persistent->stand_in == MPI_REQUEST_NULL) {
-    *flag = persistent->work.over() ? 1 : 0;
+    *flag = !persistent->active || persistent->work.over() ? 1 : 0;
     if (*flag != 0) return complete(*persistent, status);
     make_progress(nullptr);
     return MPI_SUCCESS;

@@ -1,9 +1,11 @@
 #include "shims/mpi/team/communicators.hpp"
 
+#include <array>
 #include <atomic>
 #include <mutex>
 
 #include "shims/mpi/original.hpp"
+#include "shims/mpi/pending/progress_hook.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
@@ -14,12 +16,70 @@ MPI_Comm own = MPI_COMM_NULL;
 constexpr int own_tag =
     24087;  // another thread may make a group's communicator out of the same one, by a tag of its own
 
+/// Open MPI's first keyval that is not predefined; Open MPI 5 has one predefined keyval more. -1: not known.
+int first_keyval() noexcept {
+#ifdef SMELT_MPI_OPENMPI_HANDLES
+  return original.Bcast_init != nullptr ? 13 : 12;
+#else
+  return -1;
+#endif
+}
+
+constexpr std::size_t most_own_keyvals = 2;  // of communicators and of types
+constinit std::array<std::atomic<int>, most_own_keyvals> own_keyvals{};  // 0: none, as that is a predefined one
+
+bool is_own(int keyval) noexcept {
+  for (const auto& own_one : own_keyvals) {
+    if (own_one.load(std::memory_order_relaxed) == keyval) return true;
+  }
+  return false;
+}
+
+int delete_nothing(MPI_Comm, int, void*, void*) { return MPI_SUCCESS; }
+
+/// Whether the program may have keyvals: Open MPI gives a new one the lowest free number. A program that has freed as
+/// many as are tried here, and kept later ones, is taken for one that has none.
+bool may_have_keyvals() noexcept {
+  std::array<int, 32> tried;
+  bool others = false;
+  int expected = first_keyval();
+  for (int& keyval : tried) {
+    keyval = MPI_KEYVAL_INVALID;
+    original.Comm_create_keyval(copy_nothing, delete_nothing, &keyval, nullptr);
+    while (is_own(expected)) ++expected;
+    others = others || keyval != expected;
+    ++expected;
+  }
+  for (int& keyval : tried) {
+    if (keyval != MPI_KEYVAL_INVALID) original.Comm_free_keyval(&keyval);
+  }
+  return others;
+}
+
+/// Whether a communicator may have attributes on some rank. Collective.
+bool may_have_attributes(MPI_Comm comm) noexcept {
+  if (!follows_openmpi()) return false;  // only there does it matter
+  const int own_answer = may_have_keyvals() ? 1 : 0;
+  int answer = 1;
+  original.Allreduce(&own_answer, &answer, 1, MPI_INT, MPI_BOR, comm);
+  return answer != 0;
+}
+
 }  // namespace
+
+void note_own_keyval(int keyval) noexcept {
+  for (auto& own_one : own_keyvals) {
+    int none = 0;
+    if (own_one.compare_exchange_strong(none, keyval, std::memory_order_relaxed)) return;
+  }
+}
 
 Copy::Copy(MPI_Comm comm) noexcept {
   MPI_Group all = MPI_GROUP_NULL;
   if (original.Comm_group(comm, &all) != MPI_SUCCESS) return;
-  if (original.Comm_create_group(comm, all, own_tag, &comm_) != MPI_SUCCESS) comm_ = MPI_COMM_NULL;
+  const int code = may_have_attributes(comm) ? original.Comm_create(comm, all, &comm_)
+                                             : original.Comm_create_group(comm, all, own_tag, &comm_);
+  if (code != MPI_SUCCESS) comm_ = MPI_COMM_NULL;
   original.Group_free(&all);
 }
 

@@ -3,7 +3,9 @@
 // Open MPI makes a communicator by nonblocking collectives on the one that it is made from, and from then on calls
 // their progress function at every turn of its progress, until that one is freed. A program that only sends messages
 // pays for it (15 % where it tests for a message all the time). So the shim makes none from the program's
-// communicators, but from copies of those that it frees again.
+// communicators, but from copies of those that it frees again. The copies are made by messages alone, as groups; but
+// then Open MPI copies attributes, too, which calls functions of the program's. So that is only done while the program
+// has no keyvals.
 #pragma once
 
 #include <utility>
@@ -12,7 +14,7 @@
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 
-/// A communicator with the ranks of another one, without its attributes, that is made by messages alone. Collective.
+/// A communicator with the ranks of another one, without its attributes. Collective.
 class Copy {
  public:
   explicit Copy(MPI_Comm comm) noexcept;
@@ -27,6 +29,9 @@ class Copy {
  private:
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
+
+/// A keyval of the shim's own, which is not the program's.
+void note_own_keyval(int keyval) noexcept;
 
 /// A communicator of this process alone, whose errors are returned: for MPI functions that need one.
 MPI_Comm own_communicator() noexcept;

@@ -8,6 +8,7 @@
 
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/pending/nonblocking_operation.hpp"
+#include "shims/mpi/team/communicators.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
@@ -69,7 +70,10 @@ MpiTeam* make_team(MPI_Comm comm) {
     team->why = between != 0 ? "an intercommunicator" : "a communicator of one rank";
   }
   const std::lock_guard lock(registry);
-  if (keyval == MPI_KEYVAL_INVALID) original.Comm_create_keyval(copy_nothing, forget, &keyval, nullptr);
+  if (keyval == MPI_KEYVAL_INVALID) {
+    original.Comm_create_keyval(copy_nothing, forget, &keyval, nullptr);
+    note_own_keyval(keyval);
+  }
   teams()[number_of(comm)] = team;
   return team;
 }
