@@ -2,6 +2,7 @@
 // pay for nothing else.
 #include "comm/fork_join/counted_barrier.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <new>
@@ -31,10 +32,13 @@ const int pus_at_start = allowed_pus();
 int parallelism() noexcept {
   static const int value = [] {
     double quota = 0.0;
+    int cancelability = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelability);  // waiting is no cancellation point, reading is one
     try {
       quota = smelt::read_cgroup_limits("/").cpu_quota;
     } catch (...) {  // no limit is known
     }
+    pthread_setcancelstate(cancelability, nullptr);
     return quota > 0.0 && quota < pus_at_start ? static_cast<int>(quota) : pus_at_start;
   }();
   return value < 1 ? 1 : value;

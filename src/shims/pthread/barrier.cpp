@@ -66,6 +66,9 @@ const Original& original() noexcept {
   return found;
 }
 
+/// Look-ups end what dlerror would say, and wait for a thread that is in dlopen: they are made at the start.
+[[gnu::constructor(101)]] void look_up() noexcept { original(); }
+
 Barrier& ours(pthread_barrier_t* barrier) noexcept { return *std::launder(reinterpret_cast<Barrier*>(barrier)); }
 
 bool is_ours(pthread_barrier_t* barrier) noexcept { return ours(barrier).magic == our_magic; }
