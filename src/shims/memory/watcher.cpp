@@ -135,7 +135,7 @@ constinit std::atomic<bool> divided{false};  ///< some mapping, by advice on a p
 constinit thread_local bool inside = false;
 
 /// 1, and 0 in a child whose fork ran no handlers (_Fork, a system call): the lock may be held there by a thread that
-/// the child has not. Null before the first use.
+/// the child has not. Null before the start.
 constinit int* own_process = nullptr;
 
 void start_anew() noexcept;
@@ -671,6 +671,7 @@ void start_watching() noexcept {
     return;
   }
   if (over) return;
+  granted_millipus();  // found out here, as no fork is on its way
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -718,10 +719,6 @@ void end_watching(void*) noexcept {
   pause_watching();
 }
 
-[[gnu::constructor(101)]] void note_main_thread() noexcept {
-  if (syscall(SYS_gettid) == getpid() && pthread_key_create(&ends, end_watching) == 0) pthread_setspecific(ends, &ends);
-}
-
 /// The thread that was in fork is the child's main thread.
 void in_child() noexcept {
   start_anew();
@@ -740,13 +737,11 @@ int* find_own_process() noexcept {
   return found;
 }
 
-/// The first use; the handlers stay for good.
-void prepare() noexcept {
-  static const bool prepared = [] {
-    own_process = find_own_process();
-    return pthread_atfork(acquire, release, in_child) == 0;
-  }();
-  (void)prepared;
+/// Runs in the main thread.
+[[gnu::constructor(101)]] void prepare() noexcept {
+  own_process = find_own_process();
+  pthread_atfork(acquire, release, in_child);
+  if (syscall(SYS_gettid) == getpid() && pthread_key_create(&ends, end_watching) == 0) pthread_setspecific(ends, &ends);
 }
 
 Region* free_region() noexcept {
@@ -817,23 +812,22 @@ void add_heap(const void* allocation, std::byte* begin, std::byte* end) noexcept
 void added(void* memory, std::size_t bytes, bool refused) noexcept {
   if (inside) return;
   const KeptState kept;
+  const Locked locked;  // what is found out once is so outside of forks
   const System& found = system();
   if (found.mode == Mode::off || (!found.asks_for_huge && found.nodes == 1)) return;
-  prepare();
   const auto start = reinterpret_cast<std::uintptr_t>(memory);
   const auto begin = (start + found.huge_bytes - 1) / found.huge_bytes * found.huge_bytes;
   const auto end = (start + bytes) / found.huge_bytes * found.huge_bytes;
   if (begin >= end) return;
-  const Locked locked;
   add(memory, reinterpret_cast<std::byte*>(begin), reinterpret_cast<std::byte*>(end), bytes, refused);
 }
 
 void grown(const void* memory) noexcept {
   if (inside) return;
   const KeptState kept;
+  const Locked locked;
   const System& found = system();
   if (!found.asks_for_huge || found.mode != Mode::automatic) return;
-  prepare();
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const auto huge = [&](std::uintptr_t at) {
     return reinterpret_cast<std::byte*>((at + found.huge_bytes - 1) / found.huge_bytes * found.huge_bytes);
@@ -842,7 +836,6 @@ void grown(const void* memory) noexcept {
   std::uintptr_t header = 0;
   std::memcpy(&header, static_cast<const std::byte*>(memory) - sizeof header, sizeof header);
   if ((header & 2) != 0) return;
-  const Locked locked;
   if ((header & 4) != 0) {
     const std::uintptr_t begin = address / arena_heap_bytes * arena_heap_bytes;
     return add_heap(reinterpret_cast<const void*>(begin), huge(begin), huge(begin) + arena_heap_bytes);

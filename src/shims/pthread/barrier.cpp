@@ -9,6 +9,7 @@
 // meets whom is always decided by the counted barrier.
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -96,6 +97,17 @@ void free_sampled(pthread_barrier_t* barrier) noexcept {
   delete barrier;
 }
 
+/// What a process finds out when it first waits is found out before it has a barrier: after a fork in between, the
+/// child would wait for it forever.
+void prepare_to_wait() noexcept {
+  static constinit std::atomic<bool> prepared{false};
+  if (prepared.load(std::memory_order_relaxed)) return;
+  smelt_counted_barrier any;
+  smelt_counted_barrier_init_private(&any, 1);
+  smelt_counted_barrier_destroy(&any);  // it waits for those who leave
+  prepared.store(true, std::memory_order_relaxed);
+}
+
 int wait_compared(Barrier& barrier) noexcept {
   const std::uint64_t start = cycles();
   const smelt_counted_barrier_ticket ticket = smelt_counted_barrier_arrive(&barrier.counted_barrier);
@@ -130,6 +142,7 @@ extern "C" {
     init_entry.passed("0 or more than 2^30 threads");
     return original().init(barrier, attributes, count);
   }
+  prepare_to_wait();
   new (barrier) Barrier{counted_barrier, our_magic, 0, make_sampled(attributes, count)};
   return 0;
 }

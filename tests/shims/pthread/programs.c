@@ -2,6 +2,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static pthread_barrier_t barrier;
 
@@ -44,6 +46,36 @@ static int cancel(void) {
   return wrong != 0 || pthread_barrier_destroy(&barrier) != 0;
 }
 
+static void* wait_once(void* argument) {
+  pthread_barrier_wait(&barrier);
+  return argument;
+}
+
+/* A child, while another thread waits for the first time, has barriers of its own. */
+static int fork_while_waiting(void) {
+  pthread_t thread;
+  pthread_barrier_t own;
+  int status = 1;
+  if (pthread_barrier_init(&barrier, NULL, 2) != 0 || pthread_create(&thread, NULL, wait_once, NULL) != 0) return 1;
+  const pid_t child = fork();
+  if (child == 0) _exit(pthread_barrier_init(&own, NULL, 1) != 0 || pthread_barrier_destroy(&own) != 0);
+  waitpid(child, &status, 0);
+  pthread_barrier_wait(&barrier);
+  pthread_join(thread, NULL);
+  return status;
+}
+
+/* For each a process that waits for the first time. */
+static int fork_at_first(void) {
+  for (int i = 0; i < 200; ++i) {
+    int status = 1;
+    const pid_t child = fork();
+    if (child == 0) _exit(fork_while_waiting());
+    if (waitpid(child, &status, 0) != child || status != 0) return 1;
+  }
+  return 0;
+}
+
 static int ask_for_error(void) {
   if (dlopen("/nowhere/library.so", RTLD_NOW) != NULL || pthread_barrier_init(&barrier, NULL, 1) != 0) return 1;
   return dlerror() == NULL;
@@ -52,6 +84,7 @@ static int ask_for_error(void) {
 int main(int count, char** words) {
   if (count == 3 && strcmp(words[1], "load") == 0) return dlopen(words[2], RTLD_NOW) == NULL;
   if (count == 2 && strcmp(words[1], "cancel") == 0) return cancel();
+  if (count == 2 && strcmp(words[1], "fork_at_first") == 0) return fork_at_first();
   return count == 2 && strcmp(words[1], "ask_for_error") == 0 ? ask_for_error() : 2;
 }
 
