@@ -97,6 +97,18 @@ void free_sampled(pthread_barrier_t* barrier) noexcept {
   delete barrier;
 }
 
+/// The program's errno stays as it is, as with the C library.
+class KeptErrno {
+ public:
+  KeptErrno() noexcept : kept_(errno) {}
+  ~KeptErrno() { errno = kept_; }
+  KeptErrno(const KeptErrno&) = delete;
+  KeptErrno& operator=(const KeptErrno&) = delete;
+
+ private:
+  int kept_;
+};
+
 /// What a process finds out when it first waits is found out before it has a barrier: after a fork in between, the
 /// child would wait for it forever.
 void prepare_to_wait() noexcept {
@@ -136,6 +148,7 @@ extern "C" {
     init_entry.passed(off);
     return original().init(barrier, attributes, count);
   }
+  const KeptErrno kept;
   smelt_counted_barrier counted_barrier;
   const auto make = is_shared(attributes) ? smelt_counted_barrier_init : smelt_counted_barrier_init_private;
   if (make(&counted_barrier, count) != SMELT_OK) {
@@ -152,6 +165,7 @@ extern "C" {
     wait_entry.passed(original().off ? off : not_ours);
     return original().wait(barrier);
   }
+  const KeptErrno kept;
   const int result =
       verbose() ? wait_compared(ours(barrier)) : smelt_counted_barrier_wait(&ours(barrier).counted_barrier);
   return result == SMELT_COUNTED_BARRIER_LAST ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
@@ -162,6 +176,7 @@ extern "C" {
     destroy_entry.passed(original().off ? off : not_ours);
     return original().destroy(barrier);
   }
+  const KeptErrno kept;
   Barrier& own = ours(barrier);
   if (smelt_counted_barrier_destroy(&own.counted_barrier) != SMELT_OK) return EBUSY;
   free_sampled(own.sampled);

@@ -61,7 +61,9 @@ static void take_part(Member* member) {
     if (member->pause == 1 && round % 16 == 0) usleep(200);
     team->parts[member->number] = (long)round * 10 + member->number;
     for (int i = 0; i < 2; ++i) {
+      errno = 77;
       const int result = pthread_barrier_wait(team->barrier);
+      if (errno != 77) atomic_fetch_add(&team->wrong, 1);
       if (result == PTHREAD_BARRIER_SERIAL_THREAD) atomic_fetch_add(&team->serial, 1);
       if (result != 0 && result != PTHREAD_BARRIER_SERIAL_THREAD) atomic_fetch_add(&team->wrong, 1);
       if (i == 0) sum_parts(team, round);
