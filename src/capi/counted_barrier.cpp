@@ -2,8 +2,10 @@
 // pay for nothing else.
 #include "comm/fork_join/counted_barrier.hpp"
 
+#include <pthread.h>
 #include <sched.h>
 
+#include <atomic>
 #include <new>
 
 #include "machine/topology/allowance.hpp"
@@ -27,17 +29,29 @@ int allowed_pus() noexcept {
 // the others may run.
 const int pus_at_start = allowed_pus();
 
-/// How many threads of this process can run at a time, at most `pus_at_start`.
-int parallelism() noexcept {
-  static const int value = [] {
-    double quota = 0.0;
-    try {
-      quota = smelt::read_cgroup_limits("/").cpu_quota;
-    } catch (...) {  // no limit is known
-    }
-    return quota > 0.0 && quota < pus_at_start ? static_cast<int>(quota) : pus_at_start;
-  }();
+int find_parallelism() noexcept {
+  double quota = 0.0;
+  int cancelability = PTHREAD_CANCEL_ENABLE;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelability);  // waiting is no cancellation point, reading is one
+  try {
+    quota = smelt::read_cgroup_limits("/").cpu_quota;
+  } catch (...) {  // no limit is known
+  }
+  pthread_setcancelstate(cancelability, nullptr);
+  const int value = quota > 0.0 && quota < pus_at_start ? static_cast<int>(quota) : pus_at_start;
   return value < 1 ? 1 : value;
+}
+
+/// How many threads of this process can run at a time, at most `pus_at_start`. Relaxed: all threads find the same. No
+/// thread waits for another to find it: the other one may be missing in a child of fork.
+int parallelism() noexcept {
+  static constinit std::atomic<int> known{0};
+  int value = known.load(std::memory_order_relaxed);
+  if (value == 0) {
+    value = find_parallelism();
+    known.store(value, std::memory_order_relaxed);
+  }
+  return value;
 }
 
 /// The calling thread's waiter. It learns, over all counted barriers, whether there are enough PUs.

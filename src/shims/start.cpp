@@ -9,6 +9,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -250,7 +251,10 @@ int start(char* const* environment, const Takes& takes, const Call& call) noexce
   }
   if (list == nullptr || !has_own(list) || count > most) return call(environment);
   const int error = errno;
+  int cancelability = PTHREAD_CANCEL_ENABLE;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelability);  // exec is no cancellation point, reading is one
   const bool as_it_is = takes();
+  pthread_setcancelstate(cancelability, nullptr);
   errno = error;
   if (as_it_is) return call(environment);
   auto** const changed = static_cast<char**>(alloca((count + 1) * sizeof(char*)));

@@ -2,6 +2,7 @@
 // result to the program as it is; of large ones the watcher is told.
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +13,10 @@
 #include <cstddef>
 #include <cstring>
 #include <initializer_list>
+#include <type_traits>
 
+#include "shims/memory/kept_state.hpp"
+#include "shims/memory/pieces.hpp"
 #include "shims/memory/system.hpp"
 #include "shims/memory/watcher.hpp"
 #include "shims/next.hpp"
@@ -20,20 +24,21 @@
 namespace smelt::shims::memory {
 namespace {
 
-struct Original {
-  void* (*malloc)(std::size_t);
-  void* (*calloc)(std::size_t, std::size_t);
-  void* (*realloc)(void*, std::size_t);
-  void (*free)(void*);
-  void* (*memalign)(std::size_t, std::size_t);
-  void* (*aligned_alloc)(std::size_t, std::size_t);
-  int (*posix_memalign)(void**, std::size_t, std::size_t);
-  void* (*mmap)(void*, std::size_t, int, int, int, off_t);
-  int (*munmap)(void*, std::size_t);
-  void* (*mremap)(void*, std::size_t, std::size_t, int, ...);
-  int (*mprotect)(void*, std::size_t, int);
-  int (*madvise)(void*, std::size_t, int);
+struct Originals {
+  std::atomic<void* (*)(std::size_t)> malloc{nullptr};
+  std::atomic<void*(*)(std::size_t, std::size_t)> calloc{nullptr}, memalign{nullptr}, aligned_alloc{nullptr};
+  std::atomic<void* (*)(void*, std::size_t)> realloc{nullptr};
+  std::atomic<void (*)(void*)> free{nullptr};
+  std::atomic<int (*)(void**, std::size_t, std::size_t)> posix_memalign{nullptr};
+  std::atomic<void* (*)(void*, std::size_t, int, int, int, off_t)> mmap{nullptr};
+  std::atomic<int (*)(void*, std::size_t)> munmap{nullptr};
+  std::atomic<void* (*)(void*, std::size_t, std::size_t, int, ...)> mremap{nullptr};
+  std::atomic<int (*)(void*, std::size_t, int)> mprotect{nullptr}, madvise{nullptr};
+  std::atomic<int (*)(void*, std::size_t, int, int)> pkey_mprotect{nullptr};
+  std::atomic<int (*)(int)> unshare{nullptr};
+  std::atomic<int (*)(int, int)> setns{nullptr};
 };
+constinit Originals originals;
 
 /// Look-ups that succeed do not allocate. Relaxed: all threads find the same.
 template <class Function>
@@ -46,9 +51,7 @@ Function original(std::atomic<Function>& kept, const char* name) noexcept {
   return found;
 }
 
-#define SMELT_ORIGINAL(name)                                                   \
-  static constinit std::atomic<decltype(Original::name)> kept_##name{nullptr}; \
-  const auto next = original(kept_##name, #name)
+#define SMELT_ORIGINAL(name) original(originals.name, #name)
 
 /// Fresh, private, anonymous, writable memory with nothing special about it.
 bool is_plain(int protection, int flags) noexcept {
@@ -93,8 +96,17 @@ bool own_allocator() noexcept {
   return value == 1;
 }
 
-void* with_watcher(void* memory, std::size_t bytes) noexcept {
-  if (bytes >= least_bytes && memory != nullptr && own_allocator()) added(memory, bytes);
+/// Look-ups end what dlerror would say, and wait for a thread that is in dlopen: all of them are made at the start.
+[[gnu::constructor(101)]] void look_up() noexcept {
+  SMELT_ORIGINAL(malloc), SMELT_ORIGINAL(calloc), SMELT_ORIGINAL(realloc), SMELT_ORIGINAL(free);
+  SMELT_ORIGINAL(memalign), SMELT_ORIGINAL(aligned_alloc), SMELT_ORIGINAL(posix_memalign);
+  SMELT_ORIGINAL(mmap), SMELT_ORIGINAL(munmap), SMELT_ORIGINAL(mremap), SMELT_ORIGINAL(mprotect);
+  SMELT_ORIGINAL(madvise), SMELT_ORIGINAL(pkey_mprotect), SMELT_ORIGINAL(unshare), SMELT_ORIGINAL(setns);
+  own_allocator();
+}
+
+void* with_watcher(void* memory, std::size_t bytes, bool refused = false) noexcept {
+  if (bytes >= least_bytes && memory != nullptr && own_allocator()) added(memory, bytes, refused);
   return memory;
 }
 
@@ -118,13 +130,13 @@ using namespace smelt::shims::memory;
 #define SMELT_PUBLIC extern "C" [[gnu::visibility("default")]]
 
 SMELT_PUBLIC void* malloc(std::size_t bytes) noexcept {
-  SMELT_ORIGINAL(malloc);
+  const auto next = SMELT_ORIGINAL(malloc);
   void* const memory = next(bytes);
   return bytes < least_bytes ? counted(memory, bytes) : with_watcher(memory, bytes);
 }
 
 SMELT_PUBLIC void* calloc(std::size_t count, std::size_t bytes) noexcept {
-  SMELT_ORIGINAL(calloc);
+  const auto next = SMELT_ORIGINAL(calloc);
   void* const memory = next(count, bytes);
   std::size_t all = 0;
   if (__builtin_mul_overflow(count, bytes, &all)) return memory;
@@ -132,37 +144,37 @@ SMELT_PUBLIC void* calloc(std::size_t count, std::size_t bytes) noexcept {
 }
 
 SMELT_PUBLIC void* realloc(void* memory, std::size_t bytes) noexcept {
-  SMELT_ORIGINAL(realloc);
-  removed(memory);
+  const auto next = SMELT_ORIGINAL(realloc);
+  const bool refused = moves(memory);
   void* const moved = next(memory, bytes);
-  return bytes < least_bytes ? counted(moved, bytes) : with_watcher(moved, bytes);
+  return bytes < least_bytes ? counted(moved, bytes) : with_watcher(moved, bytes, refused);
 }
 
 SMELT_PUBLIC void free(void* memory) noexcept {
-  SMELT_ORIGINAL(free);
+  const auto next = SMELT_ORIGINAL(free);
   removed(memory);
   next(memory);
 }
 
 SMELT_PUBLIC void* memalign(std::size_t alignment, std::size_t bytes) noexcept {
-  SMELT_ORIGINAL(memalign);
+  const auto next = SMELT_ORIGINAL(memalign);
   return with_watcher(next(alignment, bytes), bytes);
 }
 
 SMELT_PUBLIC void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
-  SMELT_ORIGINAL(aligned_alloc);
+  const auto next = SMELT_ORIGINAL(aligned_alloc);
   return with_watcher(next(alignment, bytes), bytes);
 }
 
 SMELT_PUBLIC int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) noexcept {
-  SMELT_ORIGINAL(posix_memalign);
+  const auto next = SMELT_ORIGINAL(posix_memalign);
   const int result = next(memory, alignment, bytes);
   if (result == 0) with_watcher(*memory, bytes);
   return result;
 }
 
 SMELT_PUBLIC void* mmap(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) noexcept {
-  SMELT_ORIGINAL(mmap);
+  const auto next = SMELT_ORIGINAL(mmap);
   // What is mapped over is no longer what it was.
   if ((flags & MAP_FIXED) != 0) removed(address, bytes);
   void* const memory = next(address, bytes, protection, flags, file, offset);
@@ -176,31 +188,59 @@ SMELT_PUBLIC void* mmap64(void* address, std::size_t bytes, int protection, int 
 }
 
 SMELT_PUBLIC int munmap(void* address, std::size_t bytes) noexcept {
-  SMELT_ORIGINAL(munmap);
+  const auto next = SMELT_ORIGINAL(munmap);
   removed(address, bytes);
   return next(address, bytes);
 }
 
 SMELT_PUBLIC void* mremap(void* address, std::size_t before, std::size_t after, int flags, ...) noexcept {
-  SMELT_ORIGINAL(mremap);
+  const auto next = SMELT_ORIGINAL(mremap);
   va_list rest;
   va_start(rest, flags);
   void* const target = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
   va_end(rest);
   removed(address, before);
   if (target != nullptr) removed(target, after);
-  return next(address, before, after, flags, target);
+  const int error = errno;
+  void* const moved = next(address, before, after, flags, target);
+  if (moved != MAP_FAILED || errno != EFAULT || flags > MREMAP_MAYMOVE || !has_divided()) return moved;
+  KeptState kept;
+  void* const in_pieces = remap_pieces(next, address, before, after, flags);
+  if (in_pieces == nullptr) return moved;
+  kept.set_errno(error);
+  return in_pieces;
 }
 
 SMELT_PUBLIC int mprotect(void* address, std::size_t bytes, int protection) noexcept {
-  SMELT_ORIGINAL(mprotect);
+  const auto next = SMELT_ORIGINAL(mprotect);
   removed(address, bytes);
   return next(address, bytes, protection);
 }
 
 SMELT_PUBLIC int madvise(void* address, std::size_t bytes, int advice) noexcept {
-  SMELT_ORIGINAL(madvise);
+  const auto next = SMELT_ORIGINAL(madvise);
   // The program knows better.
   removed(address, bytes);
   return next(address, bytes, advice);
+}
+
+SMELT_PUBLIC int pkey_mprotect(void* address, std::size_t bytes, int protection, int key) noexcept {
+  const auto next = SMELT_ORIGINAL(pkey_mprotect);
+  removed(address, bytes);
+  if (next != nullptr) return next(address, bytes, protection, key);
+  errno = ENOSYS;
+  return -1;
+}
+
+// The kernel refuses these to processes of several threads: the library's is not to be the second one.
+SMELT_PUBLIC int unshare(int flags) noexcept {
+  const auto next = SMELT_ORIGINAL(unshare);
+  if ((flags & (CLONE_NEWUSER | CLONE_THREAD | CLONE_SIGHAND | CLONE_VM)) != 0) pause_watching();
+  return next(flags);
+}
+
+SMELT_PUBLIC int setns(int file, int kind) noexcept {
+  const auto next = SMELT_ORIGINAL(setns);
+  pause_watching();
+  return next(file, kind);
 }

@@ -1,11 +1,13 @@
 #include "shims/memory/watcher.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 
 #include "shims/memory/counters.hpp"
 #include "shims/memory/filling.hpp"
+#include "shims/memory/kept_state.hpp"
 #include "shims/memory/prices.hpp"
 #include "shims/memory/spare.hpp"
 #include "shims/memory/system.hpp"
@@ -81,6 +84,9 @@ struct Region {
   const void* allocation = nullptr;  ///< what the program was given; null: this place is free
   std::byte* begin = nullptr;        ///< whole huge pages within it
   std::byte* end = nullptr;
+  std::byte* first_page = nullptr;            ///< of all pages of the allocation
+  std::byte* end_page = nullptr;              ///< behind them
+  bool advised = false, interleaved = false;  ///< parts of it: the kernel has several mappings in place of one
   Window windows[most_windows] = {};
   WindowSequence stripes[most_stripes] = {};
   std::size_t unproven_bytes = 0;             ///< huge pages of windows that were closed before they were proven dense
@@ -105,6 +111,10 @@ constinit Region regions[most_regions] = {};
 constinit const Region no_region = {};
 constinit std::size_t trust_in_use = 0;           ///< bytes of all windows
 constinit bool watching = false, active = false;  ///< active: something new, to be looked at soon
+constinit bool leaving = false;                   ///< the thread is to end
+constinit bool over = false;                      ///< no thread is started any more
+constinit pthread_t thread = {};                  ///< while watching
+constinit std::atomic<long> thread_number{0};     ///< that the kernel gave it
 constinit bool stirred = false;                   ///< something to be looked at when there is time
 constinit Totals totals = {};
 constinit std::int64_t begun_ns = 0;
@@ -120,33 +130,33 @@ const void* const break_heap = &break_name;
 /// allocation has its address from whom it was added by, and so the bit.
 constinit std::atomic<std::uint64_t> filter[1024] = {};
 constinit std::atomic<int> known{0};
+constinit std::atomic<bool> divided{false};  ///< some mapping, by advice on a part
 /// This thread holds the lock: what it allocates and gives back meanwhile is its own.
 constinit thread_local bool inside = false;
 
+/// 1, and 0 in a child whose fork ran no handlers (_Fork, a system call): the lock may be held there by a thread that
+/// the child has not. Null before the start.
+constinit int* own_process = nullptr;
+
+void start_anew() noexcept;
+
+void acquire() noexcept {
+  if (own_process != nullptr && *own_process == 0) start_anew();
+  pthread_mutex_lock(&lock);
+  inside = true;
+}
+
+void release() noexcept {
+  inside = false;
+  pthread_mutex_unlock(&lock);
+}
+
 class Locked {
  public:
-  Locked() noexcept {
-    pthread_mutex_lock(&lock);
-    inside = true;
-  }
-  ~Locked() {
-    inside = false;
-    pthread_mutex_unlock(&lock);
-  }
+  Locked() noexcept { acquire(); }
+  ~Locked() { release(); }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
-};
-
-/// The program's errno stays as it is.
-class KeptErrno {
- public:
-  KeptErrno() noexcept : kept_(errno) {}
-  ~KeptErrno() { errno = kept_; }
-  KeptErrno(const KeptErrno&) = delete;
-  KeptErrno& operator=(const KeptErrno&) = delete;
-
- private:
-  int kept_;
 };
 
 std::size_t filter_bit(const void* memory) noexcept {
@@ -169,11 +179,26 @@ void interleave(Region& region) noexcept {
   const System& found = system();
   const unsigned long bits = sizeof found.node_mask * CHAR_BIT;
   // Refused in some containers: then pages stay where they are touched first.
-  if (syscall(SYS_mbind, region.begin, size_of(region.begin, region.end), MPOL_INTERLEAVE, found.node_mask, bits, 0) ==
-      0) {
+  if (syscall(SYS_mbind, region.first_page, size_of(region.first_page, region.end_page), MPOL_INTERLEAVE,
+              found.node_mask, bits, 0) == 0) {
     totals.interleaved += size_of(region.begin, region.end);
-    region.anywhere = true;
+    region.anywhere = region.interleaved = true;
+    divided.store(true, std::memory_order_relaxed);
   }
+}
+
+bool ask_for_huge(Region& region, std::byte* begin, std::byte* end) noexcept {
+  if (!advise(begin, end, MADV_HUGEPAGE)) return false;
+  region.advised = true;
+  divided.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+/// One mapping again, where advice has divided it: the kernel moves and extends no more than one at a time (mremap).
+/// Whether it was taken back from huge pages for that.
+bool unite(Region& region, std::byte* begin, std::byte* end) noexcept {
+  if (region.interleaved) syscall(SYS_mbind, begin, size_of(begin, end), MPOL_DEFAULT, nullptr, 0ul, 0ul);
+  return region.advised && advise(begin, end, MADV_NOHUGEPAGE);
 }
 
 // ---- what is there ---------------------------------------------------------------------------
@@ -204,15 +229,15 @@ bool is_full(std::byte* block, std::size_t huge_bytes) noexcept {
 }
 
 /// Whether the small page that is there has been written with anything but zeros, as far as one line in eight shows.
-bool has_content(const std::byte* page) noexcept {
-  for (std::size_t at = 0; at < small_bytes; at += 512) {
-    std::uint64_t words[8];
-    std::memcpy(words, page + at, sizeof words);
-    for (const auto word : words) {
-      if (word != 0) return true;
-    }
-  }
-  return false;
+bool has_content(std::byte* page) noexcept {
+  constexpr int lines = 8;
+  std::uint64_t words[lines][8] = {};
+  iovec from[lines];
+  for (int i = 0; i < lines; ++i) from[i] = {page + small_bytes / lines * static_cast<std::size_t>(i), sizeof words[i]};
+  // By the kernel: the program may have protected it by a way that is not seen here.
+  const iovec to = {words, sizeof words};
+  if (process_vm_readv(getpid(), &to, 1, from, lines, 0) != static_cast<ssize_t>(sizeof words)) return false;
+  return std::any_of(&words[0][0], &words[0][0] + lines * 8, [](std::uint64_t word) { return word != 0; });
 }
 
 /// Of pages spread over a window: whether all are there and nearly all have content.
@@ -221,9 +246,9 @@ bool has_content(const Window& window) noexcept {
   const std::size_t pages = size_of(window.begin, window.end) / small_bytes;
   int written = 0;
   for (int i = 0; i < wanted; ++i) {
-    const auto* const page = window.begin + (pages * static_cast<std::size_t>(2 * i + 1) / (2 * wanted)) * small_bytes;
+    auto* const page = window.begin + (pages * static_cast<std::size_t>(2 * i + 1) / (2 * wanted)) * small_bytes;
     unsigned char there = 0;
-    if (mincore(const_cast<std::byte*>(page), small_bytes, &there) != 0 || (there & 1) == 0) return false;
+    if (mincore(page, small_bytes, &there) != 0 || (there & 1) == 0) return false;
     written += has_content(page);
   }
   return written * 100 >= wanted * 95;
@@ -259,7 +284,7 @@ void collapse_block(Region& region, std::byte* block) noexcept {
   set_huge(region, block_of(region, block));  // whether it succeeds or not: once is enough
   const std::int64_t begin = time_of(CLOCK_MONOTONIC);
   note_price(warm_huge_page(huge_bytes));
-  if (region.refused) advise(block, block + huge_bytes, MADV_HUGEPAGE);
+  if (region.refused) ask_for_huge(region, block, block + huge_bytes);
   if (advise(block, block + huge_bytes, collapse)) totals.collapsed += huge_bytes;
   collapse_budget.add(time_of(CLOCK_MONOTONIC) - begin);
 }
@@ -280,7 +305,7 @@ bool open_window(Region& region, int index) noexcept {
   if (blocks == 0 || window == std::end(region.windows)) return false;
   std::byte* const end = stripe.end + blocks * huge_bytes;
   std::byte* const canary = blocks >= least_canary_blocks ? end - huge_bytes : nullptr;
-  if (!advise(stripe.end, canary != nullptr ? canary : end, MADV_HUGEPAGE)) return false;
+  if (!ask_for_huge(region, stripe.end, canary != nullptr ? canary : end)) return false;
   *window = {.begin = stripe.end, .end = end, .canary = canary, .stripe = index};
   for (std::size_t i = 0; i < blocks; ++i) {
     Block found;
@@ -303,9 +328,19 @@ void free_window(Window& window) noexcept {
   window = {};
 }
 
-/// The first stripe, where memory is not full yet. No earlier than huge pages are known to be cheap.
+/// Whether its first page was touched, or a page near it. The allocator has touched that of its allocations.
+bool is_begun(const Region& region) noexcept {
+  unsigned char there = 0;
+  if (mincore(region.first_page, small_bytes, &there) == 0 && (there & 1) != 0) return true;
+  Block found;
+  return look_at(region.begin, system().huge_bytes, &found) && found.pages > 0;
+}
+
+/// The first stripe, where memory is not full yet. No earlier than huge pages are known to be cheap, and no mapping is
+/// divided before a page of it was touched: what is touched in its parts only is never one mapping again.
 void open_first(Region& region) noexcept {
   const std::size_t huge_bytes = system().huge_bytes;
+  if (!is_begun(region)) return;
   std::byte* begin = region.begin;
   while (begin < region.end && is_full(begin, huge_bytes)) begin += huge_bytes;
   region.opened = true;
@@ -350,7 +385,7 @@ bool look_at_windows(Region& region) noexcept {
     if (window.end == nullptr) continue;
     if (window.canary != nullptr ? !is_full(window.canary, huge_bytes) : !has_content(window)) continue;
     // The canary is collapsed when there is time, as other full blocks are.
-    if (window.canary != nullptr) advise(window.canary, window.end, MADV_HUGEPAGE);
+    if (window.canary != nullptr) ask_for_huge(region, window.canary, window.end);
     std::byte* const end = window.canary != nullptr ? window.canary : window.end;
     const std::size_t first = block_of(region, window.begin), count = size_of(window.begin, end) / huge_bytes;
     for (std::size_t i = 0; i < count; ++i) {
@@ -553,7 +588,7 @@ void rest(long wait_us) noexcept {
   const long ns = until.tv_nsec + wait_us * 1000;
   until = {until.tv_sec + ns / 1'000'000'000, ns % 1'000'000'000};
   const Locked locked;
-  while (!active || wait_us <= first_wait_us) {
+  while (!leaving && (!active || wait_us <= first_wait_us)) {
     if (pthread_cond_timedwait(&wake, &lock, &until) == ETIMEDOUT) break;
   }
 }
@@ -589,11 +624,15 @@ Change look() noexcept {
 
 void* run(void*) noexcept {
   long wait_us = first_wait_us;
+  thread_number = syscall(SYS_gettid);
+  // The files that it reads have no numbers that the program could get. Linux 5.9; before, the table stays shared.
+  syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */);
   look();
   for (int idle = 0;;) {
     rest(wait_us);
     const Change changed = look();
     const Locked locked;
+    if (leaving) return nullptr;
     idle = active || stirred || changed != Change::none ? 0 : idle + 1;
     if (changed == Change::filled) {
       wait_us = fill_wait_us;
@@ -605,9 +644,23 @@ void* run(void*) noexcept {
       wait_us = std::min(longest_wait_us, wait_us + wait_us / 4);
     }
     active = stirred = false;
-    while (idle >= looks_until_sleep && !active && !stirred) pthread_cond_wait(&wake, &lock);
+    while (idle >= looks_until_sleep && !active && !stirred && !leaving) pthread_cond_wait(&wake, &lock);
   }
-  return nullptr;
+}
+
+/// Of thread-local variables: they lie on the stacks of threads.
+int add_thread_local(dl_phdr_info* object, std::size_t, void* bytes) noexcept {
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const auto& part = object->dlpi_phdr[i];
+    if (part.p_type == PT_TLS) *static_cast<std::size_t*>(bytes) += part.p_memsz + part.p_align;
+  }
+  return 0;
+}
+
+std::size_t stack_bytes() noexcept {
+  std::size_t bytes = std::max<std::size_t>(64 << 10, static_cast<std::size_t>(sysconf(_SC_THREAD_STACK_MIN)));
+  dl_iterate_phdr(add_thread_local, &bytes);
+  return bytes;
 }
 
 void start_watching() noexcept {
@@ -617,6 +670,8 @@ void start_watching() noexcept {
     pthread_cond_signal(&wake);
     return;
   }
+  if (over) return;
+  granted_millipus();  // found out here, as no fork is on its way
   pthread_condattr_t monotonic;
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -624,29 +679,17 @@ void start_watching() noexcept {
   pthread_condattr_destroy(&monotonic);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes,
-                            std::max<std::size_t>(64 << 10, static_cast<std::size_t>(sysconf(_SC_THREAD_STACK_MIN))));
+  pthread_attr_setstacksize(&attributes, stack_bytes());
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's
-  pthread_t thread;
   watching = pthread_create(&thread, &attributes, run, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
 }
 
-void before_fork() noexcept {
-  pthread_mutex_lock(&lock);
-  inside = true;
-}
-void after_fork() noexcept {
-  inside = false;
-  pthread_mutex_unlock(&lock);
-}
-
-/// The child has no watching thread. What its parent had is as it was; new allocations are looked at again.
-void in_child() noexcept {
+/// In a child: it has no watching thread. What its parent had is as it was; new allocations are looked at again.
+void start_anew() noexcept {
   for (auto& region : regions) region = no_region;
   for (auto& bits : filter) bits.store(0, std::memory_order_relaxed);
   known.store(0, std::memory_order_relaxed);
@@ -654,16 +697,51 @@ void in_child() noexcept {
   prices = {};
   collapse_budget = {};
   begun_ns = 0;
-  watching = active = stirred = false;
+  watching = active = stirred = leaving = over = false;
   totals = {};
   wake = PTHREAD_COND_INITIALIZER;
-  after_fork();
+  lock = PTHREAD_MUTEX_INITIALIZER;
+  *own_process = 1;
 }
 
-/// The first use; the handlers stay for good.
-void prepare() noexcept {
-  static const int prepared = pthread_atfork(before_fork, after_fork, in_child);
-  (void)prepared;
+// ---- the main thread ---------------------------------------------------------------------------
+
+/// The main thread has a value of it, and so calls what follows when it ends before the process does.
+constinit pthread_key_t ends = {};
+
+/// The process is to end with the last of the program's threads.
+void end_watching(void*) noexcept {
+  {
+    const KeptState kept;
+    const Locked locked;
+    over = true;
+  }
+  pause_watching();
+}
+
+/// The thread that was in fork is the child's main thread.
+void in_child() noexcept {
+  start_anew();
+  inside = false;
+  pthread_setspecific(ends, &ends);
+}
+
+/// A page that the kernel clears in children.
+int* find_own_process() noexcept {
+  static constinit int without = 1;
+  const long page = syscall(SYS_mmap, nullptr, small_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == -1) return &without;
+  auto* const found = reinterpret_cast<int*>(page);
+  syscall(SYS_madvise, found, small_bytes, MADV_WIPEONFORK);
+  *found = 1;
+  return found;
+}
+
+/// Runs in the main thread.
+[[gnu::constructor(101)]] void prepare() noexcept {
+  own_process = find_own_process();
+  pthread_atfork(acquire, release, in_child);
+  if (syscall(SYS_gettid) == getpid() && pthread_key_create(&ends, end_watching) == 0) pthread_setspecific(ends, &ends);
 }
 
 Region* free_region() noexcept {
@@ -673,7 +751,7 @@ Region* free_region() noexcept {
   return nullptr;
 }
 
-void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
+void add(const void* memory, std::byte* begin, std::byte* end, std::size_t size, bool refused) noexcept {
   const System& found = system();
   Region* const region = free_region();
   if (region == nullptr) return;
@@ -681,6 +759,10 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   region->allocation = memory;
   region->begin = begin;
   region->end = end;
+  const auto start = reinterpret_cast<std::uintptr_t>(memory);
+  region->first_page = reinterpret_cast<std::byte*>(start / small_bytes * small_bytes);
+  region->end_page = reinterpret_cast<std::byte*>((start + size + small_bytes - 1) / small_bytes * small_bytes);
+  region->refused = region->advised = refused;
   region->placed = found.nodes == 1 || found.mode != Mode::automatic;
   region->anywhere = found.nodes == 1;
   known.fetch_add(1, std::memory_order_relaxed);
@@ -697,7 +779,7 @@ void add(const void* memory, std::byte* begin, std::byte* end) noexcept {
   if (found.asks_for_huge && !region->limited) {
     if (found.mode == Mode::huge) {
       // All of it: the user has asked for huge pages whatever they cost.
-      if (advise(begin, end, MADV_HUGEPAGE)) totals.opened += bytes;
+      if (ask_for_huge(*region, region->first_page, region->end_page)) totals.opened += bytes;
     } else {
       if (prices.known() && !prices.dear()) open_first(*region);
       done = false;
@@ -727,24 +809,25 @@ void add_heap(const void* allocation, std::byte* begin, std::byte* end) noexcept
 
 }  // namespace
 
-void added(void* memory, std::size_t bytes) noexcept {
+void added(void* memory, std::size_t bytes, bool refused) noexcept {
+  if (inside) return;
+  const KeptState kept;
+  const Locked locked;  // what is found out once is so outside of forks
   const System& found = system();
-  if (found.mode == Mode::off || memory == nullptr || inside || (!found.asks_for_huge && found.nodes == 1)) return;
-  const KeptErrno kept;
-  prepare();
+  if (found.mode == Mode::off || (!found.asks_for_huge && found.nodes == 1)) return;
   const auto start = reinterpret_cast<std::uintptr_t>(memory);
   const auto begin = (start + found.huge_bytes - 1) / found.huge_bytes * found.huge_bytes;
   const auto end = (start + bytes) / found.huge_bytes * found.huge_bytes;
   if (begin >= end) return;
-  const Locked locked;
-  add(memory, reinterpret_cast<std::byte*>(begin), reinterpret_cast<std::byte*>(end));
+  add(memory, reinterpret_cast<std::byte*>(begin), reinterpret_cast<std::byte*>(end), bytes, refused);
 }
 
 void grown(const void* memory) noexcept {
+  if (inside) return;
+  const KeptState kept;
+  const Locked locked;
   const System& found = system();
-  if (inside || !found.asks_for_huge || found.mode != Mode::automatic) return;
-  const KeptErrno kept;
-  prepare();
+  if (!found.asks_for_huge || found.mode != Mode::automatic) return;
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   const auto huge = [&](std::uintptr_t at) {
     return reinterpret_cast<std::byte*>((at + found.huge_bytes - 1) / found.huge_bytes * found.huge_bytes);
@@ -753,7 +836,6 @@ void grown(const void* memory) noexcept {
   std::uintptr_t header = 0;
   std::memcpy(&header, static_cast<const std::byte*>(memory) - sizeof header, sizeof header);
   if ((header & 2) != 0) return;
-  const Locked locked;
   if ((header & 4) != 0) {
     const std::uintptr_t begin = address / arena_heap_bytes * arena_heap_bytes;
     return add_heap(reinterpret_cast<const void*>(begin), huge(begin), huge(begin) + arena_heap_bytes);
@@ -766,10 +848,11 @@ void grown(const void* memory) noexcept {
 void removed(const void* memory, std::size_t bytes) noexcept {
   if (known.load(std::memory_order_relaxed) == 0 || inside) return;
   const auto* const begin = static_cast<const std::byte*>(memory);
-  const KeptErrno kept;
+  const KeptState kept;
   const Locked locked;
   for (auto& region : regions) {
     if (region.allocation == nullptr || region.end <= begin || region.begin >= begin + bytes) continue;
+    unite(region, region.first_page, region.end_page);
     forget(region);
   }
 }
@@ -777,11 +860,47 @@ void removed(const void* memory, std::size_t bytes) noexcept {
 void removed(const void* memory) noexcept {
   const std::size_t bit = filter_bit(memory);
   if ((filter[bit / 64].load(std::memory_order_relaxed) >> bit % 64 & 1) == 0 || inside) return;
-  const KeptErrno kept;
+  const KeptState kept;
   const Locked locked;
   for (auto& region : regions) {
     if (region.allocation == memory) return forget(region);
   }
+}
+
+bool moves(const void* memory) noexcept {
+  const std::size_t bit = filter_bit(memory);
+  if ((filter[bit / 64].load(std::memory_order_relaxed) >> bit % 64 & 1) == 0 || inside) return false;
+  const KeptState kept;
+  const Locked locked;
+  for (auto& region : regions) {
+    if (region.allocation != memory) continue;
+    // Of glibc's chunks: what precedes it, and its size with a flag 2 if it was mapped by itself.
+    std::size_t header[2];
+    auto* const chunk = reinterpret_cast<std::byte*>(const_cast<void*>(memory)) - sizeof header;
+    std::memcpy(header, chunk, sizeof header);
+    const bool mapped = (header[1] & 2) != 0;
+    const bool refused = mapped && unite(region, chunk - header[0], chunk + (header[1] & ~std::size_t{7}));
+    forget(region);
+    return refused;
+  }
+  return false;
+}
+
+bool has_divided() noexcept { return divided.load(std::memory_order_relaxed); }
+
+void pause_watching() noexcept {
+  const KeptState kept;
+  {
+    const Locked locked;
+    if (!watching || leaving) return;
+    leaving = true;
+    pthread_cond_signal(&wake);
+  }
+  pthread_join(thread, nullptr);
+  // The kernel still counts it for a moment.
+  for (int i = 0; i < 1000 && syscall(SYS_tgkill, getpid(), thread_number.load(), 0) == 0; ++i) usleep(10);
+  const Locked locked;
+  watching = leaving = false;
 }
 
 namespace {

@@ -29,7 +29,8 @@ constexpr std::size_t least_bytes = std::size_t{4} << 20;   ///< of an allocatio
 constexpr std::size_t trust_bytes = std::size_t{48} << 20;  ///< of all windows: of the 64 MiB that may be lost
 
 /// A fresh allocation of anonymous, private, writable memory: [memory, memory + bytes).
-void added(void* memory, std::size_t bytes) noexcept;
+/// `refused`: it has been taken back from huge pages.
+void added(void* memory, std::size_t bytes, bool refused) noexcept;
 
 /// A thread was given some MiB of small allocations since the last call, `memory` the last of them, by the C library's
 /// malloc. The heap that it comes from is looked at from now on.
@@ -41,5 +42,15 @@ void removed(const void* memory, std::size_t bytes) noexcept;
 
 /// The same for the allocation that begins there, if it is known. Cost where it is not: a load or two.
 void removed(const void* memory) noexcept;
+
+/// Before realloc of the C library: the allocation that begins there is forgotten, and is one mapping again, which can
+/// be moved at once. Whether it was taken back from huge pages for that.
+bool moves(const void* memory) noexcept;
+
+/// Whether advice may have made several mappings of one.
+bool has_divided() noexcept;
+
+/// Ends the watching thread and waits until it has gone. The next large allocation starts it again.
+void pause_watching() noexcept;
 
 }  // namespace smelt::shims::memory

@@ -9,6 +9,7 @@
 // meets whom is always decided by the counted barrier.
 #include <pthread.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -66,6 +67,9 @@ const Original& original() noexcept {
   return found;
 }
 
+/// Look-ups end what dlerror would say, and wait for a thread that is in dlopen: they are made at the start.
+[[gnu::constructor(101)]] void look_up() noexcept { original(); }
+
 Barrier& ours(pthread_barrier_t* barrier) noexcept { return *std::launder(reinterpret_cast<Barrier*>(barrier)); }
 
 bool is_ours(pthread_barrier_t* barrier) noexcept { return ours(barrier).magic == our_magic; }
@@ -91,6 +95,29 @@ void free_sampled(pthread_barrier_t* barrier) noexcept {
   if (barrier == nullptr) return;
   original().destroy(barrier);
   delete barrier;
+}
+
+/// The program's errno stays as it is, as with the C library.
+class KeptErrno {
+ public:
+  KeptErrno() noexcept : kept_(errno) {}
+  ~KeptErrno() { errno = kept_; }
+  KeptErrno(const KeptErrno&) = delete;
+  KeptErrno& operator=(const KeptErrno&) = delete;
+
+ private:
+  int kept_;
+};
+
+/// What a process finds out when it first waits is found out before it has a barrier: after a fork in between, the
+/// child would wait for it forever.
+void prepare_to_wait() noexcept {
+  static constinit std::atomic<bool> prepared{false};
+  if (prepared.load(std::memory_order_relaxed)) return;
+  smelt_counted_barrier any;
+  smelt_counted_barrier_init_private(&any, 1);
+  smelt_counted_barrier_destroy(&any);  // it waits for those who leave
+  prepared.store(true, std::memory_order_relaxed);
 }
 
 int wait_compared(Barrier& barrier) noexcept {
@@ -121,12 +148,14 @@ extern "C" {
     init_entry.passed(off);
     return original().init(barrier, attributes, count);
   }
+  const KeptErrno kept;
   smelt_counted_barrier counted_barrier;
   const auto make = is_shared(attributes) ? smelt_counted_barrier_init : smelt_counted_barrier_init_private;
   if (make(&counted_barrier, count) != SMELT_OK) {
     init_entry.passed("0 or more than 2^30 threads");
     return original().init(barrier, attributes, count);
   }
+  prepare_to_wait();
   new (barrier) Barrier{counted_barrier, our_magic, 0, make_sampled(attributes, count)};
   return 0;
 }
@@ -136,6 +165,7 @@ extern "C" {
     wait_entry.passed(original().off ? off : not_ours);
     return original().wait(barrier);
   }
+  const KeptErrno kept;
   const int result =
       verbose() ? wait_compared(ours(barrier)) : smelt_counted_barrier_wait(&ours(barrier).counted_barrier);
   return result == SMELT_COUNTED_BARRIER_LAST ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
@@ -146,6 +176,7 @@ extern "C" {
     destroy_entry.passed(original().off ? off : not_ours);
     return original().destroy(barrier);
   }
+  const KeptErrno kept;
   Barrier& own = ours(barrier);
   if (smelt_counted_barrier_destroy(&own.counted_barrier) != SMELT_OK) return EBUSY;
   free_sampled(own.sampled);
