@@ -119,6 +119,41 @@ void check_errors() {
   MPI_Comm_free(&comm);
 }
 
+int copied = 0, deleted = 0;
+
+int copy_attribute(MPI_Comm, int, void*, void* value, void* copy, int* flag) {
+  ++copied;
+  std::memcpy(copy, &value, sizeof value);
+  *flag = 1;
+  return MPI_SUCCESS;
+}
+
+int delete_attribute(MPI_Comm, int, void*, void*) {
+  ++deleted;
+  return MPI_SUCCESS;
+}
+
+/// Attributes that copies get are copied and deleted by the program's calls alone. Before anything else: the shim has
+/// no communicator of its own yet. One rank has none, and keyvals of which one that was made in between is gone.
+void check_attributes() {
+  int keyvals[4] = {};
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const bool sets = world_rank() != world_size() - 1;
+  for (int& each : keyvals) MPI_Comm_create_keyval(copy_attribute, delete_attribute, &each, nullptr);
+  MPI_Comm_free_keyval(&keyvals[1]);
+  if (!sets) MPI_Comm_free_keyval(&keyvals[0]), MPI_Comm_free_keyval(&keyvals[3]);
+  MPI_Comm_set_attr(MPI_COMM_SELF, keyvals[2], nullptr);
+  if (sets) MPI_Comm_set_attr(comm, keyvals[3], nullptr);
+  sum_on(comm, 5);
+  require(copied == 0 && deleted == 0, "attributes were copied");
+  MPI_Comm_delete_attr(MPI_COMM_SELF, keyvals[2]);
+  MPI_Comm_free(&comm);
+  require(copied == 0 && deleted == (sets ? 2 : 1), "other attributes were deleted");
+  MPI_Comm_free_keyval(&keyvals[2]);
+  if (sets) MPI_Comm_free_keyval(&keyvals[0]), MPI_Comm_free_keyval(&keyvals[3]);
+}
+
 void check_coming_and_going() {
   for (int i = 0; i < 40; ++i) {
     MPI_Comm dup, part;
@@ -297,6 +332,7 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 0;
   }
+  check_attributes();
   sum_on(MPI_COMM_WORLD, 5);
   if (world_size() > 1) check_progress();
   check_one_sided();

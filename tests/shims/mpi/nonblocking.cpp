@@ -423,6 +423,41 @@ void check_persistent_round(const std::vector<MPI_Comm>& comms) {
   free_types(jobs);
 }
 
+/// Inactive ones, before the first start and after an end: they are complete, like null requests.
+void check_inactive(MPI_Comm comm) {
+  int one = 1, sum = 0, index = 0, flag = 0, count = 0;
+  MPI_Request request = MPI_REQUEST_NULL;
+  INIT(Allreduce)(&one, &sum, 1, MPI_INT, MPI_SUM, comm, MPI_INFO_NULL, &request);
+  for (int starts = 0; starts < 3; ++starts) {
+    MPI_Status status;
+    status.MPI_SOURCE = status.MPI_TAG = 77;
+    MPI_Wait(&request, &status);
+    require(status.MPI_SOURCE == MPI_ANY_SOURCE && status.MPI_TAG == MPI_ANY_TAG, "MPI_Wait: no empty status");
+    MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+    require(flag != 0, "MPI_Test: not complete");
+    MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE);
+    require(flag != 0, "MPI_Request_get_status: not complete");
+    MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+    MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE);
+    require(flag != 0, "MPI_Testall: not complete");
+    MPI_Waitany(1, &request, &index, MPI_STATUS_IGNORE);
+    require(index == MPI_UNDEFINED, "MPI_Waitany: an active one");
+    MPI_Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE);
+    require(flag != 0 && index == MPI_UNDEFINED, "MPI_Testany: an active one");
+    MPI_Waitsome(1, &request, &count, &index, MPI_STATUSES_IGNORE);
+    require(count == MPI_UNDEFINED, "MPI_Waitsome: an active one");
+    MPI_Testsome(1, &request, &count, &index, MPI_STATUSES_IGNORE);
+    require(count == MPI_UNDEFINED, "MPI_Testsome: an active one");
+    require(request != MPI_REQUEST_NULL, "an inactive request is gone");
+    sum = 0;
+    MPI_Start(&request);
+    if (starts == 1) MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    require(sum == size_of(comm), "a sum after inactive requests");
+  }
+  MPI_Request_free(&request);
+}
+
 // ---- progress -------------------------------------------------------------------------------
 
 /// The last rank waits for a collective to end before it does what the others wait for in `wait`, none of which
@@ -657,6 +692,7 @@ int main(int argc, char** argv) {
     check_round(comms);
     if (i % 2 == 0 && persistent) check_persistent_round(shared);
   }
+  if (persistent) check_inactive(comms[0]);
   check_progress(comms[0], comms[1]);
   if (mode != "library") {  // Open MPI 4.1 crashes
     check_freed_communicators();

@@ -2,7 +2,7 @@
    messages, one-sided access, errors, signals and processes. Prints what each rank got; that does not depend on how the
    ranks are scheduled, nor on which correct MPI serves it.
 
-     mpiexec -n N random_calls NUMBER [STEPS]
+     mpiexec -n N random_calls NUMBER [without-errors] [without-threads]
 
    All ranks of a communicator draw the same calls (`Run::common`). How they describe their data each draws for itself
    (`Run::own`), and also when they make the calls and how they complete them (`Run::timing`). */
@@ -775,25 +775,25 @@ static void exchange_messages(Run* run, MPI_Comm comm) {
   MPI_Comm_size(comm, &size);
   const int by = 1 + below(&run->common, size), to = (rank + by) % size, from = (rank + size - by % size) % size;
   const Layout layout = draw_layout(&run->common, 0);
-  const int items = draw_items(&run->common, size, 64), kind = below(&run->common, 4);
+  const int items = draw_items(&run->common, size, 64), kind = below(&run->common, 4), tag = 100 + run->step;
   Buffer out = make_buffer(run, layout.type, items), in = make_buffer(run, layout.type, items);
   MPI_Status status;
   MPI_Request request;
   fill(&out, random_from(run->number, (uint64_t)run->step, (uint64_t)rank));
   if (kind == 0) {
-    MUST(MPI_Sendrecv(out.base, items, layout.type, to, 3, in.base, items, layout.type, from, 3, comm, &status));
+    MUST(MPI_Sendrecv(out.base, items, layout.type, to, tag, in.base, items, layout.type, from, tag, comm, &status));
   } else if (kind == 1) {
-    MUST(MPI_Isend(out.base, items, layout.type, to, 3, comm, &request));
-    MUST(MPI_Probe(from, 3, comm, &status));
-    MUST(MPI_Recv(in.base, items, layout.type, from, 3, comm, &status));
+    MUST(MPI_Isend(out.base, items, layout.type, to, tag, comm, &request));
+    MUST(MPI_Probe(from, tag, comm, &status));
+    MUST(MPI_Recv(in.base, items, layout.type, from, tag, comm, &status));
     MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
   } else if (kind == 2) {
-    MUST(MPI_Irecv(in.base, items, layout.type, MPI_ANY_SOURCE, 3, comm, &request));
-    MUST(MPI_Ssend(out.base, items, layout.type, to == rank ? MPI_PROC_NULL : to, 3, comm));
-    if (to == rank) MUST(MPI_Send(out.base, items, layout.type, to, 3, comm));
+    MUST(MPI_Irecv(in.base, items, layout.type, MPI_ANY_SOURCE, tag, comm, &request));
+    MUST(MPI_Ssend(out.base, items, layout.type, to == rank ? MPI_PROC_NULL : to, tag, comm));
+    if (to == rank) MUST(MPI_Send(out.base, items, layout.type, to, tag, comm));
     MUST(MPI_Wait(&request, &status));
   } else {
-    MUST(MPI_Sendrecv_replace(out.base, items, layout.type, to, 3, from, 3, comm, &status));
+    MUST(MPI_Sendrecv_replace(out.base, items, layout.type, to, tag, from, tag, comm, &status));
   }
   MUST(MPI_Get_count(&status, layout.type, &got_count));
   print(run, "message", rank, hash(hash((uint64_t)(got_count + status.MPI_SOURCE), out.begin, out.bytes), in.begin, in.bytes));
@@ -917,7 +917,8 @@ static void copy_with_attributes(Run* run, MPI_Comm comm) {
   print(run, "attributes", rank, (uint64_t)(flag * 1000 + (intptr_t)value * 10 + (compared == MPI_CONGRUENT)));
 }
 
-static int handled;
+static int handled, makes_errors = 1;
+
 static void handle(MPI_Comm* comm, int* error, ...) {
   (void)comm, (void)error;
   __atomic_add_fetch(&handled, 1, __ATOMIC_RELAXED);
@@ -1017,7 +1018,7 @@ static void make_step(Run* run) {
   if (kind < 42) call_now(run, comm);
   else if (starts) start_job(run, comm, form);
   else if (kind < 71) exchange_messages(run, comm);
-  else if (kind < 74) make_errors(run, comm);
+  else if (kind < 74 && makes_errors) make_errors(run, comm);
   else if (kind < 76) copy_with_attributes(run, comm);
   else if (kind < 78) use_topology(run, comm);
   else if (kind < 80) use_intercommunicator(run, comm);
@@ -1025,7 +1026,8 @@ static void make_step(Run* run) {
   else use_a_process(run);
 }
 
-static int steps = 60, apart;
+enum { steps = 60 };
+static int apart;
 
 static void* make_step_alone(void* run) { return make_step(run), NULL; }
 
@@ -1061,9 +1063,13 @@ static void free_communicators(Run* run, int all) {
 
 int main(int argc, char** argv) {
   const uint64_t number = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
-  if (argc > 2) steps = atoi(argv[2]);
+  int with_threads = 1;
+  for (int i = 2; i < argc; i++) {
+    if (strcmp(argv[i], "without-errors") == 0) makes_errors = 0;
+    if (strcmp(argv[i], "without-threads") == 0) with_threads = 0;
+  }
   Random program = random_from(number, 1000, 1000);
-  const int kind = below(&program, 8), threads = kind == 0 ? 2 + below(&program, 2) : 1;
+  const int kind = below(&program, 8), threads = kind == 0 && with_threads ? 2 + below(&program, 2) : 1;
   const int wanted = threads > 1 ? MPI_THREAD_MULTIPLE : kind == 1 ? MPI_THREAD_SERIALIZED : MPI_THREAD_SINGLE;
   int level, rank, size;
   if (wanted == MPI_THREAD_SINGLE) MPI_Init(&argc, &argv), level = wanted;

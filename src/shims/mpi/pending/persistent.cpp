@@ -20,8 +20,8 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// One persistent collective. MPI allows a request to be used by one thread at a time. An inactive one, whose handle the
-/// library has perhaps never seen active, is completed like a null request.
+/// One persistent collective. MPI allows a request to be used by one thread at a time. An inactive one, whose handle
+/// the library has perhaps never seen active, is completed like a null request.
 struct PersistentRequest {
   PersistentRequest(InterceptedFunction& counted, MpiTeam& team, Description describe)
       : entry(counted), work(team, std::move(describe)) {}

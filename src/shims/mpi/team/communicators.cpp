@@ -25,7 +25,7 @@ int first_keyval() noexcept {
 #endif
 }
 
-constexpr std::size_t most_own_keyvals = 2;  // of communicators and of types
+constexpr std::size_t most_own_keyvals = 2;                              // of communicators and of types
 constinit std::array<std::atomic<int>, most_own_keyvals> own_keyvals{};  // 0: none, as that is a predefined one
 
 bool is_own(int keyval) noexcept {
