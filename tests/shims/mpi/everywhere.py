@@ -257,8 +257,11 @@ def outcome(mpi, smelt, program, number, ranks, settings):
     program = [*program, str(number)]
     if mpi.name == "mpich" or program[0].endswith("standard-abi"):
         program.append("without-errors")  # PyPI's MPICH does not look for them, Intel's standard ABI takes all for fatal
-    if mpi.name == "impi-rt" or (mpi.name == "debian-mpich" and ranks > len(os.sched_getaffinity(0))):
-        program.append("without-threads")  # Intel's results vary with them, and those of MPICH 4.0 starve at its lock
+    crowded = ranks > len(os.sched_getaffinity(0))
+    if mpi.name == "impi-rt" or (mpi.kind == "mpich" and crowded):
+        program.append("without-threads")  # Intel's results vary with them, and MPICH's threads starve at its lock
+    if crowded and settings.get("SMELT_WAIT") == "spin":
+        settings = {**settings, "SMELT_WAIT": "block"}
     if "MACHINES" in settings:
         script = 'export SMELT_MPI_MACHINE=$(( ${PMI_RANK:-$OMPI_COMM_WORLD_RANK} % 2 )); exec "$0" "$@"'
         program = ["sh", "-c", script, *program]
