@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What MPICH 4.0 does wrong is left out: it loses operations of a communicator that is freed; persistent collectives may
-   fail from the second time on, or give the first time's results, or fail with derived types; and Igather does not write
-   all items of a type whose basic types differ. */
+/* What MPICH 4.0 does wrong is left out: it loses operations of a communicator that is freed; persistent collectives
+   may fail from the second time on, or give the first time's results, or fail with derived types; and Igather does not
+   write all items of a type whose basic types differ. */
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
 enum { mpich_4_0 = 1 };
 #else
@@ -53,9 +53,7 @@ typedef struct {
   uint64_t state;
 } Random;
 
-static Random random_from(uint64_t a, uint64_t b, uint64_t c) {
-  return (Random){mix(mix(mix(a + 1) + b + 1) + c + 1)};
-}
+static Random random_from(uint64_t a, uint64_t b, uint64_t c) { return (Random){mix(mix(mix(a + 1) + b + 1) + c + 1)}; }
 
 static uint64_t draw(Random* from) { return mix(from->state += 0x9E3779B97F4A7C15u); }
 static int below(Random* from, int limit) { return (int)(draw(from) % (uint64_t)limit); }
@@ -100,7 +98,8 @@ typedef struct {
 } Layout;
 
 static MPI_Datatype draw_basic(Random* from) {
-  const MPI_Datatype all[] = {MPI_BYTE, MPI_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_C_DOUBLE_COMPLEX};
+  const MPI_Datatype all[] = {MPI_BYTE, MPI_CHAR,  MPI_SHORT,  MPI_INT,
+                              MPI_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_C_DOUBLE_COMPLEX};
   return all[below(from, sizeof all / sizeof all[0])];
 }
 
@@ -208,43 +207,91 @@ static void protect(Run* run, Buffer* buffer) {
 static void free_buffer(Buffer* buffer) {
   if (buffer->whole == NULL) return;
   if (!buffer->read_only) memset(buffer->whole, 0x5A, buffer->room);
-  if (buffer->place == heap) free(buffer->whole);
-  else munmap(buffer->whole, buffer->room);
+  if (buffer->place == heap)
+    free(buffer->whole);
+  else
+    munmap(buffer->whole, buffer->room);
   buffer->whole = NULL;
 }
 
 /* ---- reductions -------------------------------------------------------------------------------- */
 
-/* Type of an element that is reduced: its kind, its size, and the bytes of it that count. */
+/* Type of an element that is reduced: its kind, its size, and the bytes of it that count. Kinds: i, u, n: integers, n
+   those without logical operators; f: floating point; c: complex; l: logical; b: bits; p: value and index; m, s: those
+   of the program's own operators. */
 typedef struct {
   MPI_Datatype type;
-  char kind; /* i, u, n: integers, n without logical operators; f: floating point; c: complex; l: logical; b: bits; p: value and index; m, s: user's */
+  char kind;
   int size, first, second, second_at;
 } Element;
 
-#define INTEGER(type, name) {name, 'i', sizeof(type), sizeof(type), 0, 0}
-#define OTHER(type, name) {name, 'n', sizeof(type), sizeof(type), 0, 0}
-#define UNSIGNED(type, name) {name, 'u', sizeof(type), sizeof(type), 0, 0}
+#define INTEGER(type, name) \
+  { name, 'i', sizeof(type), sizeof(type), 0, 0 }
+#define OTHER(type, name) \
+  { name, 'n', sizeof(type), sizeof(type), 0, 0 }
+#define UNSIGNED(type, name) \
+  { name, 'u', sizeof(type), sizeof(type), 0, 0 }
 #define PAIR(type, name) \
-  { name, 'p', sizeof(struct { type a; int b; }), sizeof(type) == 16 ? 10 : sizeof(type), sizeof(int), offsetof(struct { type a; int b; }, b) }
+  { name, 'p', sizeof(type##_and_int), value_bytes(sizeof(type)), 4, offsetof(type##_and_int, b) }
+#define PAIR_OF(type, word) \
+  typedef struct {          \
+    type a;                 \
+    int b;                  \
+  } word##_and_int;
+PAIR_OF(float, float)
+PAIR_OF(double, double)
+PAIR_OF(long, long)
+PAIR_OF(int, int)
+PAIR_OF(short, short)
+typedef long double long_double;
+PAIR_OF(long_double, long_double)
+
+/* Of the 16 bytes of a long double 10 count. */
+static int value_bytes(size_t bytes) { return bytes == 16 ? 10 : (int)bytes; }
 
 static int is_users(const Element* element) { return element->kind == 'm' || element->kind == 's'; }
 
 static Element draw_element(Random* from, int only_basic) {
-  const Element all[] = {
-      INTEGER(signed char, MPI_SIGNED_CHAR), INTEGER(short, MPI_SHORT), INTEGER(int, MPI_INT), INTEGER(int, MPI_INT),
-      INTEGER(long, MPI_LONG), INTEGER(long long, MPI_LONG_LONG), INTEGER(int8_t, MPI_INT8_T),
-      INTEGER(int16_t, MPI_INT16_T), INTEGER(int32_t, MPI_INT32_T), INTEGER(int64_t, MPI_INT64_T),
-      OTHER(MPI_Aint, MPI_AINT), OTHER(MPI_Offset, MPI_OFFSET), OTHER(MPI_Count, MPI_COUNT), OTHER(int, MPI_INTEGER),
-      UNSIGNED(unsigned char, MPI_UNSIGNED_CHAR), UNSIGNED(unsigned short, MPI_UNSIGNED_SHORT),
-      UNSIGNED(unsigned, MPI_UNSIGNED), UNSIGNED(unsigned long, MPI_UNSIGNED_LONG), UNSIGNED(uint8_t, MPI_UINT8_T),
-      UNSIGNED(uint16_t, MPI_UINT16_T), UNSIGNED(uint32_t, MPI_UINT32_T), UNSIGNED(uint64_t, MPI_UINT64_T),
-      {MPI_FLOAT, 'f', 4, 4, 0, 0}, {MPI_DOUBLE, 'f', 8, 8, 0, 0}, {MPI_DOUBLE, 'f', 8, 8, 0, 0},
-      {MPI_REAL, 'f', 4, 4, 0, 0}, {MPI_DOUBLE_PRECISION, 'f', 8, 8, 0, 0}, {MPI_LONG_DOUBLE, 'f', 16, 10, 0, 0},
-      {MPI_C_FLOAT_COMPLEX, 'c', 8, 8, 0, 0}, {MPI_C_DOUBLE_COMPLEX, 'c', 16, 16, 0, 0}, {MPI_C_BOOL, 'l', 1, 1, 0, 0},
-      {MPI_BYTE, 'b', 1, 1, 0, 0}, PAIR(float, MPI_FLOAT_INT), PAIR(double, MPI_DOUBLE_INT), PAIR(long, MPI_LONG_INT),
-      PAIR(int, MPI_2INT), PAIR(short, MPI_SHORT_INT), PAIR(long double, MPI_LONG_DOUBLE_INT),
-      {MPI_DATATYPE_NULL, 'm', 16, 16, 0, 0}, {MPI_DATATYPE_NULL, 's', 24, 8, 8, 16}};
+  const Element all[] = {INTEGER(signed char, MPI_SIGNED_CHAR),
+                         INTEGER(short, MPI_SHORT),
+                         INTEGER(int, MPI_INT),
+                         INTEGER(int, MPI_INT),
+                         INTEGER(long, MPI_LONG),
+                         INTEGER(long long, MPI_LONG_LONG),
+                         INTEGER(int8_t, MPI_INT8_T),
+                         INTEGER(int16_t, MPI_INT16_T),
+                         INTEGER(int32_t, MPI_INT32_T),
+                         INTEGER(int64_t, MPI_INT64_T),
+                         OTHER(MPI_Aint, MPI_AINT),
+                         OTHER(MPI_Offset, MPI_OFFSET),
+                         OTHER(MPI_Count, MPI_COUNT),
+                         OTHER(int, MPI_INTEGER),
+                         UNSIGNED(unsigned char, MPI_UNSIGNED_CHAR),
+                         UNSIGNED(unsigned short, MPI_UNSIGNED_SHORT),
+                         UNSIGNED(unsigned, MPI_UNSIGNED),
+                         UNSIGNED(unsigned long, MPI_UNSIGNED_LONG),
+                         UNSIGNED(uint8_t, MPI_UINT8_T),
+                         UNSIGNED(uint16_t, MPI_UINT16_T),
+                         UNSIGNED(uint32_t, MPI_UINT32_T),
+                         UNSIGNED(uint64_t, MPI_UINT64_T),
+                         {MPI_FLOAT, 'f', 4, 4, 0, 0},
+                         {MPI_DOUBLE, 'f', 8, 8, 0, 0},
+                         {MPI_DOUBLE, 'f', 8, 8, 0, 0},
+                         {MPI_REAL, 'f', 4, 4, 0, 0},
+                         {MPI_DOUBLE_PRECISION, 'f', 8, 8, 0, 0},
+                         {MPI_LONG_DOUBLE, 'f', 16, 10, 0, 0},
+                         {MPI_C_FLOAT_COMPLEX, 'c', 8, 8, 0, 0},
+                         {MPI_C_DOUBLE_COMPLEX, 'c', 16, 16, 0, 0},
+                         {MPI_C_BOOL, 'l', 1, 1, 0, 0},
+                         {MPI_BYTE, 'b', 1, 1, 0, 0},
+                         PAIR(float, MPI_FLOAT_INT),
+                         PAIR(double, MPI_DOUBLE_INT),
+                         PAIR(long, MPI_LONG_INT),
+                         PAIR(int, MPI_2INT),
+                         PAIR(short, MPI_SHORT_INT),
+                         PAIR(long_double, MPI_LONG_DOUBLE_INT),
+                         {MPI_DATATYPE_NULL, 'm', 16, 16, 0, 0},
+                         {MPI_DATATYPE_NULL, 's', 24, 8, 8, 16}};
   Element chosen;
   do chosen = all[below(from, sizeof all / sizeof all[0])];
   while (is_users(&chosen) ? only_basic : chosen.type == MPI_DATATYPE_NULL /* without Fortran */);
@@ -279,8 +326,10 @@ static void add_both(void* in, void* inout, int* count, MPI_Datatype* type) {
 }
 
 static void make_users_type(Element* element) {
-  if (element->kind == 'm') MPI_Type_contiguous(4, MPI_INT, &element->type);
-  else MPI_Type_vector(2, 1, 2, MPI_INT64_T, &element->type);
+  if (element->kind == 'm')
+    MPI_Type_contiguous(4, MPI_INT, &element->type);
+  else
+    MPI_Type_vector(2, 1, 2, MPI_INT64_T, &element->type);
   MPI_Type_commit(&element->type);
 }
 
@@ -310,27 +359,33 @@ static void put_float(unsigned char* at, int bytes, int value) {
   const float f = (float)value;
   const double d = value;
   const long double l = value;
-  memcpy(at, bytes == 4 ? (const void*)&f : bytes == 8 ? (const void*)&d : (const void*)&l, bytes == 4 ? 4 : bytes == 8 ? 8 : 10);
+  const void* const from = bytes == 4 ? (const void*)&f : bytes == 8 ? (const void*)&d : (const void*)&l;
+  memcpy(at, from, (size_t)value_bytes((size_t)bytes));
 }
 
-/* Values whose sums and products are exact in any order. Open MPI 4.1 takes the largest unsigned ones for negative in long
-   rows alone. */
+/* Values whose sums and products are exact in any order. Open MPI 4.1 takes the largest unsigned ones for negative in
+   long rows alone. */
 static void put_element(unsigned char* at, const Element* element, MPI_Op by, Random* from) {
   const int small = by == MPI_PROD ? below(from, 2) : below(from, 4), small_too = below(from, 3);
   const int full = by != MPI_SUM && by != MPI_PROD;
-  const int64_t value = (int64_t)(draw(from) >> (element->size == 8 && element->kind == 'u' ? 1 : 64 - 8 * element->size));
+  const int64_t value =
+      (int64_t)(draw(from) >> (element->size == 8 && element->kind == 'u' ? 1 : 64 - 8 * element->size));
   switch (element->kind) {
     case 'i':
     case 'u':
     case 'n': put_integer(at, element->size, full && element->size <= 8 ? value : small); break;
     case 'f': put_float(at, element->size, full ? small - 2 : small); break;
-    case 'c': put_float(at, element->size / 2, small), put_float(at + element->size / 2, element->size / 2, by == MPI_PROD ? 0 : small_too); break;
+    case 'c':
+      put_float(at, element->size / 2, small),
+          put_float(at + element->size / 2, element->size / 2, by == MPI_PROD ? 0 : small_too);
+      break;
     case 'l': at[0] = (unsigned char)(small & 1); break;
     case 'b': at[0] = (unsigned char)value; break;
     case 'p':
       if (element->type == MPI_LONG_INT || element->type == MPI_2INT || element->type == MPI_SHORT_INT)
         put_integer(at, element->first, small);
-      else put_float(at, element->first == 10 ? 16 : element->first, small);
+      else
+        put_float(at, element->first == 10 ? 16 : element->first, small);
       put_integer(at + element->second_at, 4, below(from, 50));
       break;
     case 'm':
@@ -355,34 +410,36 @@ static uint64_t hash_elements(const Buffer* buffer, const Element* element, long
 
 /* ---- collectives ------------------------------------------------------------------------------- */
 
-#define EACH_SIMPLE(X)                                                                                               \
-  X(Bcast, bcast, (job->out.base, job->out_count, job->out_type, job->root, job->comm))                              \
-  X(Reduce, reduce, (job->from, job->to, job->in_count, job->in_type, job->by, job->root, job->comm))                \
-  X(Allreduce, allreduce, (job->from, job->to, job->in_count, job->in_type, job->by, job->comm))                     \
-  X(Scan, scan, (job->from, job->to, job->in_count, job->in_type, job->by, job->comm))                               \
-  X(Exscan, exscan, (job->from, job->to, job->in_count, job->in_type, job->by, job->comm))                           \
-  X(Reduce_scatter_block, reduce_scatter_block,                                                                      \
-    (job->from, job->to, job->in_count, job->in_type, job->by, job->comm))                                           \
-  X(Scatter, scatter,                                                                                                \
-    (job->from, job->in_count, job->in_type, job->to, job->out_count, job->out_type, job->root, job->comm))          \
-  X(Gather, gather,                                                                                                  \
-    (job->from, job->in_count, job->in_type, job->to, job->out_count, job->out_type, job->root, job->comm))          \
+#define EACH_SIMPLE(X)                                                                                                 \
+  X(Bcast, bcast, (job->out.base, job->out_count, job->out_type, job->root, job->comm))                                \
+  X(Reduce, reduce, (job->from, job->to, job->in_count, job->in_type, job->by, job->root, job->comm))                  \
+  X(Allreduce, allreduce, (job->from, job->to, job->in_count, job->in_type, job->by, job->comm))                       \
+  X(Scan, scan, (job->from, job->to, job->in_count, job->in_type, job->by, job->comm))                                 \
+  X(Exscan, exscan, (job->from, job->to, job->in_count, job->in_type, job->by, job->comm))                             \
+  X(Reduce_scatter_block, reduce_scatter_block, (job->from, job->to, job->in_count, job->in_type, job->by, job->comm)) \
+  X(Scatter, scatter,                                                                                                  \
+    (job->from, job->in_count, job->in_type, job->to, job->out_count, job->out_type, job->root, job->comm))            \
+  X(Gather, gather,                                                                                                    \
+    (job->from, job->in_count, job->in_type, job->to, job->out_count, job->out_type, job->root, job->comm))            \
   X(Allgather, allgather, (job->from, job->in_count, job->in_type, job->to, job->out_count, job->out_type, job->comm)) \
   X(Alltoall, alltoall, (job->from, job->in_count, job->in_type, job->to, job->out_count, job->out_type, job->comm))
 
-#define EACH_OTHER(X)                                                                                                \
-  X(Barrier, barrier, (job->comm))                                                                                   \
-  X(Reduce_scatter, reduce_scatter, (job->from, job->to, job->counts, job->in_type, job->by, job->comm))             \
-  X(Scatterv, scatterv,                                                                                              \
-    (job->from, job->counts, job->offsets, job->in_type, job->to, job->out_count, job->out_type, job->root, job->comm)) \
-  X(Gatherv, gatherv,                                                                                                \
+#define EACH_OTHER(X)                                                                                                  \
+  X(Barrier, barrier, (job->comm))                                                                                     \
+  X(Reduce_scatter, reduce_scatter, (job->from, job->to, job->counts, job->in_type, job->by, job->comm))               \
+  X(Scatterv, scatterv,                                                                                                \
+    (job->from, job->counts, job->offsets, job->in_type, job->to, job->out_count, job->out_type, job->root,            \
+     job->comm))                                                                                                       \
+  X(Gatherv, gatherv,                                                                                                  \
     (job->from, job->in_count, job->in_type, job->to, job->counts, job->offsets, job->out_type, job->root, job->comm)) \
-  X(Allgatherv, allgatherv,                                                                                          \
-    (job->from, job->in_count, job->in_type, job->to, job->counts, job->offsets, job->out_type, job->comm))          \
-  X(Alltoallv, alltoallv,                                                                                            \
-    (job->from, job->in_counts, job->in_offsets, job->in_type, job->to, job->counts, job->offsets, job->out_type, job->comm)) \
-  X(Alltoallw, alltoallw,                                                                                            \
-    (job->from, job->in_counts, job->in_offsets, job->in_types, job->to, job->counts, job->offsets, job->types, job->comm))
+  X(Allgatherv, allgatherv,                                                                                            \
+    (job->from, job->in_count, job->in_type, job->to, job->counts, job->offsets, job->out_type, job->comm))            \
+  X(Alltoallv, alltoallv,                                                                                              \
+    (job->from, job->in_counts, job->in_offsets, job->in_type, job->to, job->counts, job->offsets, job->out_type,      \
+     job->comm))                                                                                                       \
+  X(Alltoallw, alltoallw,                                                                                              \
+    (job->from, job->in_counts, job->in_offsets, job->in_types, job->to, job->counts, job->offsets, job->types,        \
+     job->comm))
 
 #define NAME(Name, name, arguments) Name,
 #define WORD(Name, name, arguments) #Name,
@@ -414,13 +471,13 @@ struct Job {
 
 #define OPEN(...) __VA_ARGS__
 #define BLOCKING(Name, name, arguments) \
-  case Name: return MPI_##Name arguments;
+  if (job->operation == Name) return MPI_##Name arguments;
 #define LARGE(Name, name, arguments) \
-  case Name: return MPI_##Name##_c arguments;
+  if (job->operation == Name) return MPI_##Name##_c arguments;
 #define NONBLOCKING(Name, name, arguments) \
-  case Name: return MPI_I##name(OPEN arguments, &job->request);
+  if (job->operation == Name) return MPI_I##name(OPEN arguments, &job->request);
 #define PERSISTENT(Name, name, arguments) \
-  case Name: return INIT(Name)(OPEN arguments, MPI_INFO_NULL, &job->request);
+  if (job->operation == Name) return INIT(Name)(OPEN arguments, MPI_INFO_NULL, &job->request);
 #if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
 #define INIT(Name) MPIX_##Name##_init
 #else
@@ -428,22 +485,28 @@ struct Job {
 #endif
 
 static int call_blocking(Job* job) {
-  switch (job->operation) { EACH_SIMPLE(BLOCKING) EACH_OTHER(BLOCKING) default: return MPI_ERR_OTHER; }
+  EACH_SIMPLE(BLOCKING)
+  EACH_OTHER(BLOCKING)
+  return MPI_ERR_OTHER;
 }
 
 static int call_large(Job* job) {
 #if MPI_VERSION >= 4
-  switch (job->operation) { EACH_SIMPLE(LARGE) default: break; }
+  EACH_SIMPLE(LARGE)
 #endif
   return call_blocking(job);
 }
 
 static int call_nonblocking(Job* job) {
-  switch (job->operation) { EACH_SIMPLE(NONBLOCKING) EACH_OTHER(NONBLOCKING) default: return MPI_ERR_OTHER; }
+  EACH_SIMPLE(NONBLOCKING)
+  EACH_OTHER(NONBLOCKING)
+  return MPI_ERR_OTHER;
 }
 
 static int call_persistent(Job* job) {
-  switch (job->operation) { EACH_SIMPLE(PERSISTENT) EACH_OTHER(PERSISTENT) default: return MPI_ERR_OTHER; }
+  EACH_SIMPLE(PERSISTENT)
+  EACH_OTHER(PERSISTENT)
+  return MPI_ERR_OTHER;
 }
 
 /* How many items rank `a` sends to rank `b`; the same both ways. */
@@ -505,7 +568,8 @@ static void make_reduction(Run* run, Job* job) {
 static void describe(Run* run, const Layout* layout, int items, MPI_Datatype* type, int* count) {
   *type = layout->type;
   *count = items;
-  if (layout->basic == MPI_DATATYPE_NULL || layout->basics == 0 || !chance(&run->own, 30)) return; /* see draw_layout() */
+  if (layout->basic == MPI_DATATYPE_NULL || layout->basics == 0 || !chance(&run->own, 30))
+    return; /* see draw_layout() */
   *type = layout->basic;
   *count = items * layout->basics;
 }
@@ -554,11 +618,17 @@ static void make_uneven_blocks(Run* run, Job* job, int items) {
   job->to = job->out.base;
   MPI_Aint lowest, extent;
   MPI_Type_get_extent(job->in_type, &lowest, &extent);
-  for (int i = 0; i < job->size && job->operation == Alltoallw; i++) job->offsets[i] *= (int)extent, job->in_offsets[i] *= (int)extent;
+  for (int i = 0; i < job->size && job->operation == Alltoallw; i++) {
+    job->offsets[i] *= (int)extent;
+    job->in_offsets[i] *= (int)extent;
+  }
   if (!chance(&run->common, 20)) return;
-  if (job->operation == Scatterv && is_root) job->to = MPI_IN_PLACE;
-  else if (job->operation == Gatherv && is_root) job->from = MPI_IN_PLACE;
-  else if (job->operation != Scatterv && job->operation != Gatherv) job->from = MPI_IN_PLACE;
+  if (job->operation == Scatterv && is_root)
+    job->to = MPI_IN_PLACE;
+  else if (job->operation == Gatherv && is_root)
+    job->from = MPI_IN_PLACE;
+  else if (job->operation != Scatterv && job->operation != Gatherv)
+    job->from = MPI_IN_PLACE;
 }
 
 static void make_move(Run* run, Job* job) {
@@ -572,7 +642,8 @@ static void make_move(Run* run, Job* job) {
   if (job->operation == Bcast) {
     describe(run, &layout, items, &job->out_type, &job->out_count);
     job->out = make_buffer(run, job->out_type, job->out_count);
-  } else if (job->operation == Scatter || job->operation == Gather || job->operation == Allgather || job->operation == Alltoall) {
+  } else if (job->operation == Scatter || job->operation == Gather || job->operation == Allgather ||
+             job->operation == Alltoall) {
     make_blocks(run, job, items);
   } else {
     make_uneven_blocks(run, job, items < 20000 ? items : 20000);
@@ -597,8 +668,10 @@ static Job* make_job(Run* run, MPI_Comm comm, enum Form form) {
   MPI_Comm_rank(comm, &job->rank);
   MPI_Comm_size(comm, &job->size);
   job->root = below(&run->common, job->size);
-  if (is_reduction(job->operation)) make_reduction(run, job);
-  else if (job->operation != Barrier) make_move(run, job);
+  if (is_reduction(job->operation))
+    make_reduction(run, job);
+  else if (job->operation != Barrier)
+    make_move(run, job);
   return job;
 }
 
@@ -614,7 +687,8 @@ static void fill_job(Run* run, Job* job, int round) {
   } else if (job->operation != Bcast) {
     fill(&job->in, from);
   }
-  if (job->form != persistent && job->in.whole != NULL && round == 0 && job->from == job->in.base) protect(run, &job->in);
+  if (job->form != persistent && job->in.whole != NULL && round == 0 && job->from == job->in.base)
+    protect(run, &job->in);
 }
 
 static uint64_t result_of(const Job* job) {
@@ -648,7 +722,8 @@ static void print_job(Run* run, const Job* job, const char* how, uint64_t result
 static void call_now(Run* run, MPI_Comm comm) {
   const int many = chance(&run->common, 15) ? 20 + below(&run->common, 150) : 1 + below(&run->common, 3);
   Job* const job = make_job(run, comm, chance(&run->common, 15) ? large : blocking);
-  const int rounds = job->in_place && job->by != MPI_OP_NULL ? 1 /* values would grow */ : job->items > 3000 && many > 12 ? 12 : many;
+  int rounds = job->items > 3000 && many > 12 ? 12 : many;
+  if (job->in_place && job->by != MPI_OP_NULL) rounds = 1; /* values would grow */
   const int same = chance(&run->common, 50); /* rounds whose results are looked at one by one only if there are few */
   uint64_t all = 1;
   for (int round = 0; round < rounds; round++) {
@@ -705,8 +780,10 @@ static void complete(Run* run, int count, MPI_Request* requests) {
         break;
       case 5:
       case 6:
-        if (chance(&run->timing, 50)) MUST(MPI_Waitsome(count, requests, &done, indices, MPI_STATUSES_IGNORE));
-        else MUST(MPI_Testsome(count, requests, &done, indices, MPI_STATUSES_IGNORE));
+        if (chance(&run->timing, 50))
+          MUST(MPI_Waitsome(count, requests, &done, indices, MPI_STATUSES_IGNORE));
+        else
+          MUST(MPI_Testsome(count, requests, &done, indices, MPI_STATUSES_IGNORE));
         for (int i = 0; done != MPI_UNDEFINED && i < done; i++) active[indices[i]] = 0, left--;
         break;
       default:
@@ -745,8 +822,10 @@ static void complete_jobs(Run* run) {
   int count = 0;
   for (int i = 0; i < most_jobs; i++) {
     if (run->jobs[i] == NULL) continue;
-    if (run->jobs[i]->form == nonblocking) requests[count++] = run->jobs[i]->request;
-    else if (chance(&run->timing, 50)) wait_for_persistent(run, run->jobs[i]);
+    if (run->jobs[i]->form == nonblocking)
+      requests[count++] = run->jobs[i]->request;
+    else if (chance(&run->timing, 50))
+      wait_for_persistent(run, run->jobs[i]);
   }
   /* A message around the ring, too. */
   int rank, size, sent = run->step, got = -1;
@@ -758,8 +837,10 @@ static void complete_jobs(Run* run) {
   print(run, "ring", rank, (uint64_t)got);
   for (int i = 0, at = 0; i < most_jobs; i++) {
     if (run->jobs[i] == NULL) continue;
-    if (run->jobs[i]->form == nonblocking) run->jobs[i]->request = requests[at++];
-    else wait_for_persistent(run, run->jobs[i]);
+    if (run->jobs[i]->form == nonblocking)
+      run->jobs[i]->request = requests[at++];
+    else
+      wait_for_persistent(run, run->jobs[i]);
     finish_job(run, run->jobs[i]);
     run->jobs[i] = NULL;
   }
@@ -796,7 +877,8 @@ static void exchange_messages(Run* run, MPI_Comm comm) {
     MUST(MPI_Sendrecv_replace(out.base, items, layout.type, to, tag, from, tag, comm, &status));
   }
   MUST(MPI_Get_count(&status, layout.type, &got_count));
-  print(run, "message", rank, hash(hash((uint64_t)(got_count + status.MPI_SOURCE), out.begin, out.bytes), in.begin, in.bytes));
+  print(run, "message", rank,
+        hash(hash((uint64_t)(got_count + status.MPI_SOURCE), out.begin, out.bytes), in.begin, in.bytes));
   Layout freed = layout;
   free_layout(&freed);
   free_buffer(&out);
@@ -837,7 +919,8 @@ static void use_intercommunicator(Run* run, MPI_Comm comm) {
   MPI_Comm half, inter, merged;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
-  const int cut = 1 + below(&run->common, size > 1 ? size - 1 : 1), upper = rank >= cut, rounds = below(&run->common, 5);
+  const int cut = 1 + below(&run->common, size > 1 ? size - 1 : 1), upper = rank >= cut,
+            rounds = below(&run->common, 5);
   const int root = chance(&run->common, 50);
   if (size < 2) return;
   MUST(MPI_Comm_split(comm, upper, rank, &half));
@@ -935,7 +1018,8 @@ static void make_errors(Run* run, MPI_Comm comm) {
   MUST(MPI_Comm_create_errhandler(handle, &handler));
   MUST(MPI_Comm_set_errhandler(copy, run->threads == 1 && chance(&run->common, 50) ? handler : MPI_ERRORS_RETURN));
   for (int i = 1 + below(&run->common, 4); i > 0; i--) {
-    for (int calls = below(&run->common, 6); calls > 0; calls--) MUST(MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, copy));
+    for (int calls = below(&run->common, 6); calls > 0; calls--)
+      MUST(MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, copy));
     switch (below(&run->common, 7)) {
       case 0: error = MPI_Bcast(&in, -1, MPI_INT, 0, copy); break;
       case 1: error = MPI_Bcast(&in, 1, MPI_INT, size, copy); break;
@@ -946,7 +1030,7 @@ static void make_errors(Run* run, MPI_Comm comm) {
       default: error = MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_BAND, copy);
     }
     MPI_Error_class(error, &class);
-    print(run, "error", rank, (uint64_t)class);
+    print(run, "error", rank, (uint64_t) class);
   }
   MUST(MPI_Errhandler_free(&handler));
   MUST(MPI_Comm_free(&copy));
@@ -977,7 +1061,8 @@ static void change_communicators(Run* run) {
     MUST(MPI_Comm_idup(parent, &run->comms[at], &request));
     MUST(MPI_Wait(&request, MPI_STATUS_IGNORE));
   } else if (kind == 2) {
-    MUST(MPI_Comm_split_type(parent, MPI_COMM_TYPE_SHARED, backwards ? -rank + size : rank, MPI_INFO_NULL, &run->comms[at]));
+    MUST(MPI_Comm_split_type(parent, MPI_COMM_TYPE_SHARED, backwards ? -rank + size : rank, MPI_INFO_NULL,
+                             &run->comms[at]));
   } else if (kind == 3) {
     MPI_Group all, some;
     int range[1][3] = {{0, size > 1 ? size - 2 : 0, 1}};
@@ -1015,15 +1100,24 @@ static void make_step(Run* run) {
   run->started += starts;
   if (starts && form == persistent) run->prepared[at] = 1;
   if (comm == MPI_COMM_NULL) return;
-  if (kind < 42) call_now(run, comm);
-  else if (starts) start_job(run, comm, form);
-  else if (kind < 71) exchange_messages(run, comm);
-  else if (kind < 74 && makes_errors) make_errors(run, comm);
-  else if (kind < 76) copy_with_attributes(run, comm);
-  else if (kind < 78) use_topology(run, comm);
-  else if (kind < 80) use_intercommunicator(run, comm);
-  else if (kind < 82 && run->threads == 1) access_window(run, comm);
-  else use_a_process(run);
+  if (kind < 42)
+    call_now(run, comm);
+  else if (starts)
+    start_job(run, comm, form);
+  else if (kind < 71)
+    exchange_messages(run, comm);
+  else if (kind < 74 && makes_errors)
+    make_errors(run, comm);
+  else if (kind < 76)
+    copy_with_attributes(run, comm);
+  else if (kind < 78)
+    use_topology(run, comm);
+  else if (kind < 80)
+    use_intercommunicator(run, comm);
+  else if (kind < 82 && run->threads == 1)
+    access_window(run, comm);
+  else
+    use_a_process(run);
 }
 
 enum { steps = 60 };
@@ -1039,8 +1133,10 @@ static void* make_steps(void* argument) {
     run->own = random_from(run->number, (uint64_t)(run->rank * 8 + run->thread), (uint64_t)(run->step + 1000));
     dawdle(run);
     pthread_t other;
-    if (apart && chance(&run->timing, 20) && pthread_create(&other, NULL, make_step_alone, run) == 0) pthread_join(other, NULL);
-    else make_step(run);
+    if (apart && chance(&run->timing, 20) && pthread_create(&other, NULL, make_step_alone, run) == 0)
+      pthread_join(other, NULL);
+    else
+      make_step(run);
   }
   complete_jobs(run);
   return NULL;
@@ -1061,6 +1157,30 @@ static void free_communicators(Run* run, int all) {
   }
 }
 
+static Run runs[4];
+
+static void run_all(uint64_t number, int threads, int rank, Random program) {
+  pthread_t others[4];
+  for (int i = 0; i < threads; i++) {
+    Run* const run = &runs[i];
+    *run = (Run){.number = number, .thread = i, .threads = threads, .rank = rank};
+    run->timing = random_from(number, 77, (uint64_t)(rank * 8 + i));
+    for (int k = 0; k < slots; k++) run->comms[k] = MPI_COMM_NULL;
+    if (threads == 1 && chance(&program, 50))
+      run->comms[0] = MPI_COMM_WORLD;
+    else
+      MUST(MPI_Comm_dup(MPI_COMM_WORLD, &run->comms[0]));
+    run->used[0] = 1;
+  }
+  for (int i = 1; i < threads; i++) {
+    if (pthread_create(&others[i], NULL, make_steps, &runs[i]) != 0) FAIL("no thread");
+  }
+  make_steps(&runs[0]);
+  for (int i = 1; i < threads; i++) pthread_join(others[i], NULL);
+  const int freed = chance(&program, 70);
+  for (int i = 0; i < threads && freed; i++) free_communicators(&runs[i], runs[i].comms[0] != MPI_COMM_WORLD);
+}
+
 int main(int argc, char** argv) {
   const uint64_t number = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
   int with_threads = 1;
@@ -1071,30 +1191,17 @@ int main(int argc, char** argv) {
   Random program = random_from(number, 1000, 1000);
   const int kind = below(&program, 8), threads = kind == 0 && with_threads ? 2 + below(&program, 2) : 1;
   const int wanted = threads > 1 ? MPI_THREAD_MULTIPLE : kind == 1 ? MPI_THREAD_SERIALIZED : MPI_THREAD_SINGLE;
-  int level, rank, size;
-  if (wanted == MPI_THREAD_SINGLE) MPI_Init(&argc, &argv), level = wanted;
-  else MPI_Init_thread(&argc, &argv, wanted, &level);
+  int level = wanted, rank, size;
+  if (wanted == MPI_THREAD_SINGLE)
+    MPI_Init(&argc, &argv);
+  else
+    MPI_Init_thread(&argc, &argv, wanted, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (level < wanted || size > most_ranks) FAIL("level of threads %d of %d, %d ranks", level, wanted, size);
   apart = kind == 1;
   if (chance(&program, 25)) interrupt_every(500 + below(&program, 3000));
-  static Run runs[4];
-  pthread_t others[4];
-  for (int i = 0; i < threads; i++) {
-    runs[i] = (Run){.number = number, .thread = i, .threads = threads, .rank = rank, .timing = random_from(number, 77, (uint64_t)(rank * 8 + i))};
-    for (int k = 0; k < slots; k++) runs[i].comms[k] = MPI_COMM_NULL;
-    if (threads == 1 && chance(&program, 50)) runs[i].comms[0] = MPI_COMM_WORLD;
-    else MUST(MPI_Comm_dup(MPI_COMM_WORLD, &runs[i].comms[0]));
-    runs[i].used[0] = 1;
-  }
-  for (int i = 1; i < threads; i++) {
-    if (pthread_create(&others[i], NULL, make_steps, &runs[i]) != 0) FAIL("no thread");
-  }
-  make_steps(&runs[0]);
-  for (int i = 1; i < threads; i++) pthread_join(others[i], NULL);
-  const int freed = chance(&program, 70);
-  for (int i = 0; i < threads && freed; i++) free_communicators(&runs[i], runs[i].comms[0] != MPI_COMM_WORLD);
+  run_all(number, threads, rank, program);
   printf("%d end %d %d %d\n", rank, copied, deleted, handled);
   MPI_Finalize();
   return 0;
