@@ -139,7 +139,7 @@ static int protect(void) {
 
 /* A child by way of _Fork has no handler called that could put the library's lock in order. */
 static int fork_often(void) {
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 40; ++i) {
     char* const memory = map((size_t)64 * mib);
     memset(memory, 1, (size_t)16 * mib);
     const pid_t child = _Fork();
