@@ -9,7 +9,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
-#include <pthread.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -24,6 +23,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "shims/kept_state.hpp"
 #include "shims/next.hpp"
 
 namespace smelt::shims {
@@ -250,12 +250,11 @@ int start(char* const* environment, const Takes& takes, const Call& call) noexce
     if (list == nullptr && is_list(environment[count])) list = environment[count];
   }
   if (list == nullptr || !has_own(list) || count > most) return call(environment);
-  const int error = errno;
-  int cancelability = PTHREAD_CANCEL_ENABLE;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelability);  // exec is no cancellation point, reading is one
-  const bool as_it_is = takes();
-  pthread_setcancelstate(cancelability, nullptr);
-  errno = error;
+  bool as_it_is = false;
+  {
+    const KeptState kept;  // exec is no cancellation point, reading is one
+    as_it_is = takes();
+  }
   if (as_it_is) return call(environment);
   auto** const changed = static_cast<char**>(alloca((count + 1) * sizeof(char*)));
   auto* const text = static_cast<char*>(alloca(std::strlen(list) + 1));

@@ -15,7 +15,7 @@
 #include <initializer_list>
 #include <type_traits>
 
-#include "shims/memory/kept_state.hpp"
+#include "shims/kept_state.hpp"
 #include "shims/memory/pieces.hpp"
 #include "shims/memory/system.hpp"
 #include "shims/memory/watcher.hpp"
@@ -204,7 +204,7 @@ SMELT_PUBLIC void* mremap(void* address, std::size_t before, std::size_t after, 
   const int error = errno;
   void* const moved = next(address, before, after, flags, target);
   if (moved != MAP_FAILED || errno != EFAULT || flags > MREMAP_MAYMOVE || !has_divided()) return moved;
-  KeptState kept;
+  smelt::shims::KeptState kept;
   void* const in_pieces = remap_pieces(next, address, before, after, flags);
   if (in_pieces == nullptr) return moved;
   kept.set_errno(error);

@@ -19,9 +19,9 @@
 #include <cstring>
 #include <ctime>
 
+#include "shims/kept_state.hpp"
 #include "shims/memory/counters.hpp"
 #include "shims/memory/filling.hpp"
-#include "shims/memory/kept_state.hpp"
 #include "shims/memory/prices.hpp"
 #include "shims/memory/spare.hpp"
 #include "shims/memory/system.hpp"

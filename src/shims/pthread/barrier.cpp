@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <new>
 
+#include "shims/kept_state.hpp"
 #include "shims/next.hpp"
 #include "shims/report.hpp"
 #include "smelt/smelt.h"
@@ -97,18 +98,6 @@ void free_sampled(pthread_barrier_t* barrier) noexcept {
   delete barrier;
 }
 
-/// The program's errno stays as it is, as with the C library.
-class KeptErrno {
- public:
-  KeptErrno() noexcept : kept_(errno) {}
-  ~KeptErrno() { errno = kept_; }
-  KeptErrno(const KeptErrno&) = delete;
-  KeptErrno& operator=(const KeptErrno&) = delete;
-
- private:
-  int kept_;
-};
-
 /// What a process finds out when it first waits is found out before it has a barrier: after a fork in between, the
 /// child would wait for it forever.
 void prepare_to_wait() noexcept {
@@ -148,7 +137,7 @@ extern "C" {
     init_entry.passed(off);
     return original().init(barrier, attributes, count);
   }
-  const KeptErrno kept;
+  const KeptErrno kept;  // the C library leaves it alone, too
   smelt_counted_barrier counted_barrier;
   const auto make = is_shared(attributes) ? smelt_counted_barrier_init : smelt_counted_barrier_init_private;
   if (make(&counted_barrier, count) != SMELT_OK) {
