@@ -52,14 +52,14 @@ Result<TopologyName> parse_topology(std::string_view text) {
   if (!known) {
     std::string names;
     for (const TopologyInfo& info : topologies()) names += (names.empty() ? "" : ", ") + info.name;
-    return make_error(Status::not_found, "unknown topology '{}': use one of {}", text, names);
+    return make_error(Status::not_found, "unknown topology '{}': use one of {}", shown(text), names);
   }
   if (colon == std::string_view::npos) return parsed;
   const std::string_view digits = text.substr(colon + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), parsed.radix);
   if (parsed.name != "k-nomial" || error != std::errc() || end != digits.data() + digits.size() || parsed.radix < 2) {
     return make_error(Status::invalid_argument, "topology '{}': only k-nomial takes a radix, a whole number from 2 up",
-                      text);
+                      shown(text));
   }
   return parsed;
 }

@@ -91,7 +91,7 @@ Result<Operation> parse_operation(std::string_view name) {
       Status::invalid_argument,
       "unknown operation '{}': use broadcast, reduce, barrier, allreduce, two-phase-commit, scatter, gather, "
       "allgather, alltoall, reduce-scatter, scan or exscan",
-      name);
+      shown(name));
 }
 
 const std::vector<TopologyInfo>& topologies() {

@@ -39,7 +39,7 @@ Result<void> take_parameter(Recipe& recipe, std::string_view part) {
     if (status == std::errc() && last == end) return {};
   }
   return make_error(Status::invalid_argument,
-                    "recipe: '{}' must be channels, staged, direct, tree=TOPOLOGY or chunk=BYTES", part);
+                    "recipe: '{}' must be channels, staged, direct, tree=TOPOLOGY or chunk=BYTES", shown(part));
 }
 
 const plan::Algorithm& algorithm_of(const Recipe& recipe) { return *plan::find_algorithm(recipe.algorithm); }
@@ -106,7 +106,7 @@ Result<Recipe> parse_recipe(std::string_view text) {
   const auto* algorithm = plan::find_algorithm(name);
   if (algorithm == nullptr) {
     return make_error(Status::invalid_argument, "unknown algorithm '{}': `smelt explain --algorithms` lists them",
-                      name);
+                      shown(name));
   }
   Recipe recipe{.algorithm = std::string(name), .access = algorithm->info.access.front()};
   for (auto rest = text.substr(name.size()); !rest.empty();) {

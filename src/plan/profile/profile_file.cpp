@@ -82,7 +82,8 @@ class JsonObject {
     if (!value.is_number() || !(value.get<double>() >= 0.0 && value.get<double>() <= most_ns)) {
       fail(key, fmt::format("a number 0..{:g}", most_ns));
     }
-    return value.get<double>();
+    return value.get<double>() +
+           0.0;  // 0 in place of -0, which would be written as "-0": a whole number, without a sign
   }
   bool boolean(const char* key) const {
     if (!at(key).is_boolean()) fail(key, "true or false");

@@ -251,6 +251,26 @@ TEST(Profile, WrongValuesAreShownInPart) {
   for (const char byte : strange) EXPECT_TRUE(byte >= ' ' && byte <= '~') << strange;
 }
 
+TEST(Profile, WrongRecipesAreShownInPartAndInOneLine) {
+  const std::string recipe = "broadcast_tree+channels", many(900, 'n');
+  for (const auto& wrong :
+       std::vector<std::string>{"broad\\ncast", many, recipe + "+\\u0001", recipe + "+" + many, recipe + "+tree=\\n",
+                                recipe + "+tree=" + many, recipe + "+tree=chain:" + many, recipe + "+chunk=\\n"}) {
+    const auto read = parse_profile(with('"' + recipe + '"', '"' + wrong + '"'), "text");
+    ASSERT_FALSE(read) << wrong;
+    EXPECT_LT(read.error().message.size(), 400u);
+    for (const char byte : read.error().message) EXPECT_TRUE(byte >= ' ' && byte <= '~') << read.error().message;
+  }
+}
+
+TEST(Profile, MinusZeroIsZero) {
+  const auto read = parse_profile(with("\"measured_ns\": 100.25", "\"measured_ns\": -0.0"), "text");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_FALSE(std::signbit(read->cells.front().measured_ns));
+  const auto text = format_profile(*read);
+  EXPECT_EQ(format_profile(*parse_profile(text, "again")), text);
+}
+
 TEST(Profile, EveryCutIsAnError) {
   const auto text = format_profile(sample());
   for (std::size_t length = 0; length + 2 < text.size(); length += 7) {
