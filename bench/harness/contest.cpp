@@ -151,12 +151,16 @@ class Contest {
     start_all();
     play();
     end_all();
-    if (retakes_.again(floor_moved(before, floor_now()))) {
+    if (anyone_left() && retakes_.again(floor_moved(before, floor_now()))) {
       forget_start();
       return false;
     }
     floors_.push_back(before);
     return true;
+  }
+
+  bool anyone_left() const {
+    return std::any_of(entrants_.begin(), entrants_.end(), [](const auto& running) { return running.reason.empty(); });
   }
 
   Floor floor_now() const {
