@@ -151,7 +151,7 @@ class Contest {
     start_all();
     play();
     end_all();
-    if (anyone_left() && retakes_.again(floor_moved(before, floor_now()))) {
+    if (has_rivals() && retakes_.again(floor_moved(before, floor_now()))) {
       forget_start();
       return false;
     }
@@ -159,8 +159,11 @@ class Contest {
     return true;
   }
 
-  bool anyone_left() const {
-    return std::any_of(entrants_.begin(), entrants_.end(), [](const auto& running) { return running.reason.empty(); });
+  /// Whether anything but the floor itself was timed.
+  bool has_rivals() const {
+    return std::any_of(entrants_.begin(), entrants_.end(), [](const auto& running) {
+      return running.reason.empty() && running.contestant.name != floor_name;
+    });
   }
 
   Floor floor_now() const {

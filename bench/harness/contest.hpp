@@ -8,7 +8,8 @@
 // contestants may be started several times, one contest after another; what counts is the median of the starts'
 // medians, and of two contestants the median of their ratios in each start, with an interval and a verdict by the rule
 // of base/comparison.hpp. The floor is looked at before and after each start: one in which it moved is held again,
-// three times at most. After the starts that are asked for, those go on whose verdict is open, the reference with them.
+// three times at most, unless it timed the floor alone. After the starts that are asked for, those go on whose verdict
+// is open, the reference with them.
 //
 // Between turns all ranks of a worker sleep: rank 0 in read(), the others on a futex.
 // A contestant that does not answer in time, dies or answers nonsense is killed and left out;

@@ -276,12 +276,12 @@ TEST(Floor, AnUnsteadyFloorDoesNotBlock) {
   EXPECT_EQ(outcome.unsteady, 2);
 }
 
-TEST(Floor, StartsThatNobodyTookPartInAreNotRepeated) {
+TEST(Floor, StartsThatTimedOnlyTheFloorAreNotRepeated) {
   ContestOptions options = quick();
   options.starts = 2;
   int asked = 0;
   options.probe = [&]() -> Result<Floor> { return Floor{++asked % 2 == 0 ? 200.0 : 100.0, 1000.0}; };
-  const auto outcome = contest({script("a", "exit 3")}, options);
+  const auto outcome = contest({script("a", "exit 3"), steady(floor_name, "5")}, options);
   EXPECT_EQ(outcome.left_out.size(), 1u);
   EXPECT_EQ(outcome.retaken, 0);
   EXPECT_EQ(outcome.unsteady, 0);
