@@ -55,6 +55,14 @@ LoadedObject::LoadedObject(const dl_phdr_info& loaded) noexcept
   if (dynamic_ != nullptr) read_dynamic();
 }
 
+const void* LoadedObject::id_of(const dl_phdr_info& loaded) noexcept {
+  for (int i = 0; i < loaded.dlpi_phnum; ++i) {
+    const auto& header = loaded.dlpi_phdr[i];
+    if (header.p_type == PT_DYNAMIC) return reinterpret_cast<const void*>(loaded.dlpi_addr + header.p_vaddr);
+  }
+  return nullptr;
+}
+
 /// Addresses in a dynamic section may have been relocated already.
 void LoadedObject::read_dynamic() noexcept {
   const auto table = [&](const ElfW(Dyn) & entry) {
@@ -65,20 +73,23 @@ void LoadedObject::read_dynamic() noexcept {
   const ElfW(Rela)* first = nullptr;
   bool with_addends = true;
   for (const auto* each = dynamic_; each->d_tag != DT_NULL; ++each) {
-    if (each->d_tag == DT_SYMTAB) symbols_ = reinterpret_cast<const ElfW(Sym)*>(table(*each));
-    if (each->d_tag == DT_STRTAB) names_ = reinterpret_cast<const char*>(table(*each));
-    if (each->d_tag == DT_GNU_HASH) gnu_hash_ = reinterpret_cast<const std::uint32_t*>(table(*each));
-    if (each->d_tag == DT_SONAME) name = each->d_un.d_val;
-    if (each->d_tag == DT_VERSYM) versions_ = reinterpret_cast<const ElfW(Half)*>(table(*each));
-    if (each->d_tag == DT_VERNEED) needed_versions_ = reinterpret_cast<const ElfW(Verneed)*>(table(*each));
-    if (each->d_tag == DT_VERDEF) defined_versions_ = reinterpret_cast<const ElfW(Verdef)*>(table(*each));
-    if (each->d_tag == DT_HASH) hash_ = reinterpret_cast<const std::uint32_t*>(table(*each));
-    if (each->d_tag == DT_RELA) first = reinterpret_cast<const ElfW(Rela)*>(table(*each));
-    if (each->d_tag == DT_RELASZ) bytes = each->d_un.d_val;
-    if (each->d_tag == DT_RELACOUNT) relative = each->d_un.d_val;
-    if (each->d_tag == DT_JMPREL) imports_.first = reinterpret_cast<const ElfW(Rela)*>(table(*each));
-    if (each->d_tag == DT_PLTRELSZ) import_bytes = each->d_un.d_val;
-    if (each->d_tag == DT_PLTREL) with_addends = each->d_un.d_val == DT_RELA;
+    switch (each->d_tag) {
+      case DT_SYMTAB: symbols_ = reinterpret_cast<const ElfW(Sym)*>(table(*each)); break;
+      case DT_STRTAB: names_ = reinterpret_cast<const char*>(table(*each)); break;
+      case DT_GNU_HASH: gnu_hash_ = reinterpret_cast<const std::uint32_t*>(table(*each)); break;
+      case DT_SONAME: name = each->d_un.d_val; break;
+      case DT_VERSYM: versions_ = reinterpret_cast<const ElfW(Half)*>(table(*each)); break;
+      case DT_VERNEED: needed_versions_ = reinterpret_cast<const ElfW(Verneed)*>(table(*each)); break;
+      case DT_VERDEF: defined_versions_ = reinterpret_cast<const ElfW(Verdef)*>(table(*each)); break;
+      case DT_HASH: hash_ = reinterpret_cast<const std::uint32_t*>(table(*each)); break;
+      case DT_RELA: first = reinterpret_cast<const ElfW(Rela)*>(table(*each)); break;
+      case DT_RELASZ: bytes = each->d_un.d_val; break;
+      case DT_RELACOUNT: relative = each->d_un.d_val; break;
+      case DT_JMPREL: imports_.first = reinterpret_cast<const ElfW(Rela)*>(table(*each)); break;
+      case DT_PLTRELSZ: import_bytes = each->d_un.d_val; break;
+      case DT_PLTREL: with_addends = each->d_un.d_val == DT_RELA; break;
+      default: break;
+    }
   }
   if (names_ == nullptr) symbols_ = nullptr;
   if (names_ != nullptr && name != 0) name_ = names_ + name;
@@ -87,6 +98,19 @@ void LoadedObject::read_dynamic() noexcept {
                     bytes / sizeof *first - relative};  // the relative ones, without symbols, come first
   }
   if (imports_.first != nullptr && with_addends) imports_.number = import_bytes / sizeof *imports_.first;
+}
+
+/// FNV-1a, of words.
+std::uint64_t LoadedObject::fingerprint() const noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::uint64_t word) { hash = (hash ^ word) * 0x100000001b3; };
+  add(base_);
+  for (const char* each = file(); *each != '\0'; ++each) add(static_cast<unsigned char>(*each));
+  for (const auto* each = dynamic_; each != nullptr && each->d_tag != DT_NULL; ++each) {
+    add(static_cast<std::uint64_t>(each->d_tag));
+    add(each->d_un.d_val);
+  }
+  return hash | 1;
 }
 
 LoadedObject LoadedObject::with(const void* inside) noexcept {

@@ -39,10 +39,22 @@ class LoadedObject {
                     &visit);
   }
 
+  /// As each(), for those for whose id() wanted(id) is true. The others cost little.
+  template <class Wanted, class Visit>
+  static void each_of(Wanted wanted, Visit visit) noexcept {
+    const auto look = [&](const dl_phdr_info& loaded) { return wanted(id_of(loaded)) && visit(LoadedObject(loaded)); };
+    dl_iterate_phdr([](dl_phdr_info* loaded, std::size_t,
+                       void* context) { return (*static_cast<decltype(look)*>(context))(*loaded) ? 1 : 0; },
+                    const_cast<void*>(static_cast<const void*>(&look)));
+  }
+
   explicit operator bool() const noexcept { return symbols_ != nullptr; }
   friend bool operator==(const LoadedObject& a, const LoadedObject& b) noexcept { return a.dynamic_ == b.dynamic_; }
   const void* id() const noexcept { return dynamic_; }  ///< for as long as it is loaded
   const char* file() const noexcept { return file_ != nullptr ? file_ : ""; }
+  /// Tells a library from another one at its address, or from another version of it: of its place, file, and dynamic
+  /// section. Never 0.
+  std::uint64_t fingerprint() const noexcept;
   bool contains(const void* address) const noexcept { return all_.contains(address); }
 
   /// The name by which others need it (DT_SONAME); empty if it has none.
@@ -121,6 +133,7 @@ class LoadedObject {
     std::size_t number = 0;
   };
 
+  static const void* id_of(const dl_phdr_info& loaded) noexcept;
   static bool holds_address(const ElfW(Rela) & relocation) noexcept;
   void read_dynamic() noexcept;
   std::size_t number_of_symbols() const noexcept;

@@ -44,9 +44,10 @@ struct InterceptedFunction {
 constinit InterceptedFunction entries[most_entries] = {};
 constinit int entry_count = 0;
 
-bool is_function_of_runtimes(std::string_view name) noexcept {
+/// Most names of a process are long, and are not: their ends are not looked for.
+bool is_function_of_runtimes(const char* name) noexcept {
   for (std::string_view prefix : {"GOMP_", "omp_", "__kmpc_", "kmp_", "kmpc_", "ompc_"}) {
-    if (name.starts_with(prefix)) return true;
+    if (*name == prefix.front() && std::strncmp(name, prefix.data(), prefix.size()) == 0) return true;
   }
   return false;
 }
@@ -56,8 +57,9 @@ bool is_version_of_llvm(const char* version) noexcept {
 }
 
 void read_own_entries() noexcept {
-  own().each_definition([](std::string_view name, const ElfW(Sym) & symbol) {
-    if (!is_function_of_runtimes(name) || entry_count == most_entries) return;
+  own().each_definition([](const char* symbol_name, const ElfW(Sym) & symbol) {
+    if (!is_function_of_runtimes(symbol_name) || entry_count == most_entries) return;
+    const std::string_view name = symbol_name;
     const bool llvm =
         name.starts_with("omp_") ? is_version_of_llvm(own().version_of(symbol)) : !name.starts_with("GOMP_");
     entries[entry_count++] = {name, own().address_of(symbol), llvm ? Family::llvm : Family::gnu};
@@ -110,21 +112,15 @@ void for_each_reference(const LoadedObject& library, const Visit& visit) noexcep
 constexpr std::size_t most_libraries = 4096;
 
 /// The libraries of the process, by the names under which others need them. Used while no library is loaded or
-/// unloaded.
+/// unloaded; looked for when the first is asked for.
 class LoadedLibraries {
  public:
-  void take() noexcept {
-    count_ = 0;
-    LoadedObject::each([this](const LoadedObject& object) {
-      const char* const slash = std::strrchr(object.file(), '/');
-      const char* const file = slash != nullptr ? slash + 1 : object.file();
-      if (object && object != own()) loaded_[count_++] = {object, *object.name() != '\0' ? object.name() : file, file};
-      return count_ == most_libraries;
-    });
-  }
+  /// Libraries may have been loaded or unloaded.
+  void forget() noexcept { count_ = 0; }
 
   /// The definition that `library` would find in its own scope: in itself, or in its dependencies, breadth first.
   const void* brought_by(const LoadedObject& library, const char* name, const char* version = nullptr) noexcept {
+    take();
     queued_ = 0;
     put(library);
     for (std::size_t i = 0; i < queued_; ++i) {
@@ -137,6 +133,7 @@ class LoadedLibraries {
 
   /// See runtime_for() in the header.
   const void* runtime_for(const LoadedObject& library, Family family, const void* everybodys) noexcept {
+    take();
     if (everybodys != nullptr && comes_before(everybodys, library)) return everybodys;
     const void* const brought = brought_by(library, marker(family));
     return brought != nullptr ? brought : everybodys;
@@ -148,6 +145,16 @@ class LoadedLibraries {
     const char* name;
     const char* file;  ///< without its directory
   };
+
+  void take() noexcept {
+    if (count_ != 0) return;
+    LoadedObject::each([this](const LoadedObject& object) {
+      const char* const slash = std::strrchr(object.file(), '/');
+      const char* const file = slash != nullptr ? slash + 1 : object.file();
+      if (object && object != own()) loaded_[count_++] = {object, *object.name() != '\0' ? object.name() : file, file};
+      return count_ == most_libraries;
+    });
+  }
 
   /// The first that was loaded, as the loader selects it: by its name, by its file name, or by a file name with
   /// additional version numbers (numba needs libgomp.so.1.0.0, whose name is libgomp.so.1).
@@ -196,32 +203,45 @@ constinit std::atomic<unsigned long long> loads{0};  ///< that have been process
 /// The libraries that are done, by their dynamic sections; a hash table. Used while no library is loaded or unloaded.
 class BoundLibraries {
  public:
-  bool has(const LoadedObject& library) noexcept { return *place_of(library) != nullptr; }
+  bool has(const void* id) noexcept { return place_of(id)->id != nullptr; }
 
-  void add(const LoadedObject& library) noexcept {
-    const void** const place = place_of(library);
-    if (*place == nullptr) ++count_;
-    *place = library.id();
+  /// `bound`: something was written to it.
+  void add(const LoadedObject& library, bool bound) noexcept {
+    Entry* const place = place_of(library.id());
+    if (place->id == nullptr) ++count_;
+    *place = {library.id(), bound ? 0 : library.fingerprint()};
   }
 
-  /// Another library may be loaded at the same address.
+  /// Another library may have been loaded at the same address, or the same one again. Then what was written to it is
+  /// lost; who called no function of the runtimes does not call them now.
   void keep_up(unsigned long long unloads) noexcept {
-    if (unloads != unloads_ || count_ > most_libraries / 2) {
-      std::fill(std::begin(ids_), std::end(ids_), nullptr);
-      count_ = 0;
-    }
+    if (unloads == unloads_ && count_ <= most_kept) return;
     unloads_ = unloads;
+    std::size_t kept = 0;
+    LoadedObject::each([&](const LoadedObject& library) {
+      const Entry known = *place_of(library.id());
+      if (known.fingerprint != 0 && known.fingerprint == library.fingerprint()) kept_[kept++] = known;
+      return kept == most_kept;
+    });
+    std::fill(std::begin(entries_), std::end(entries_), Entry());
+    for (count_ = 0; count_ < kept; ++count_) *place_of(kept_[count_].id) = kept_[count_];
   }
 
  private:
-  const void** place_of(const LoadedObject& library) noexcept {
-    for (auto i = (reinterpret_cast<std::uintptr_t>(library.id()) >> 4) % most_libraries;;
-         i = (i + 1) % most_libraries) {
-      if (ids_[i] == nullptr || ids_[i] == library.id()) return &ids_[i];
+  struct Entry {
+    const void* id = nullptr;
+    std::uint64_t fingerprint = 0;  ///< 0: bound
+  };
+
+  Entry* place_of(const void* id) noexcept {
+    for (auto i = (reinterpret_cast<std::uintptr_t>(id) >> 4) % most_libraries;; i = (i + 1) % most_libraries) {
+      if (entries_[i].id == nullptr || entries_[i].id == id) return &entries_[i];
     }
   }
 
-  const void* ids_[most_libraries] = {};
+  static constexpr std::size_t most_kept = most_libraries / 2;
+  Entry entries_[most_libraries] = {};
+  Entry kept_[most_kept] = {};
   std::size_t count_ = 0;
   unsigned long long unloads_ = 0;
 };
@@ -229,6 +249,7 @@ constinit BoundLibraries bound_libraries;
 
 struct LoadCounts {
   unsigned long long loads = 0, unloads = 0;
+  bool operator==(const LoadCounts&) const = default;
 };
 
 LoadCounts counts_now() noexcept {
@@ -241,15 +262,20 @@ LoadCounts counts_now() noexcept {
   return counts;
 }
 
+constinit bool runtimes_seen[2] = {};  ///< by family. Used while no library is loaded or unloaded.
+
 /// One pass over new libraries: decides the targets of their references and writes them.
 class BindingPass {
  public:
   /// False: there is more to do.
   bool run() noexcept {
+    while_libraries_stay([this] { look_for_runtimes(); });
     for (const Family family : families) {
-      if (!there_at_start(family)) everybodys_[index(family)] = defined_after_shim(marker(family));
+      const bool any = seen_[index(family)] && !there_at_start(family);
+      if (any) everybodys_[index(family)] = defined_after_shim(marker(family));
     }
     while_libraries_stay([this] { find(); });
+    if (count_ == 0) return complete_;
     // Here the loader may be called. Other threads may do the same concurrently, with the same result.
     for (std::size_t i = 0; i < count_; ++i) {
       for (const Family family : families) {
@@ -274,18 +300,39 @@ class BindingPass {
     int copy[2];
   };
 
-  void find() noexcept {
+  /// Calls visit(object) for each that is not done, until it returns true.
+  template <class Visit>
+  static void each_new(const Visit& visit) noexcept {
+    LoadedObject::each_of([](const void* id) { return !bound_libraries.has(id); },
+                          [&](const LoadedObject& object) { return object && object != own() && visit(object); });
+  }
+
+  void look_for_runtimes() noexcept {
     if (entry_count == 0) read_own_entries();
     counts_ = counts_now();
     bound_libraries.keep_up(counts_.unloads);
-    loaded_libraries.take();
-    LoadedObject::each([this](const LoadedObject& object) {
-      if (!object || object == own() || bound_libraries.has(object)) return false;
+    each_new([](const LoadedObject& object) {
+      for (const Family family : families) {
+        if (!runtimes_seen[index(family)]) runtimes_seen[index(family)] = object.find(marker(family)) != nullptr;
+      }
+      return false;
+    });
+    std::copy(std::begin(runtimes_seen), std::end(runtimes_seen), seen_);
+  }
+
+  void find() noexcept {
+    complete_ = counts_now() == counts_;
+    if (!complete_) return;
+    loaded_libraries.forget();
+    each_new([this](const LoadedObject& object) {
       complete_ = count_ < std::size(libraries_);
       if (complete_) look_at(object);
       return !complete_;
     });
+    if (count_ == 0) finish();
   }
+
+  void finish() const noexcept { loads.store(counts_.loads, std::memory_order_release); }
 
   void look_at(const LoadedObject& object) noexcept {
     Library library = {object.id(), {}, {}};
@@ -303,7 +350,7 @@ class BindingPass {
     if (imports) {
       libraries_[count_++] = library;
     } else {
-      bound_libraries.add(object);
+      bound_libraries.add(object, false);
     }
   }
 
@@ -331,14 +378,14 @@ class BindingPass {
   void bind() noexcept {
     complete_ = complete_ && counts_now().unloads == counts_.unloads;
     if (counts_now().unloads != counts_.unloads) return;
-    loaded_libraries.take();
+    loaded_libraries.forget();
     LoadedObject::each([this](const LoadedObject& object) {
       for (std::size_t i = 0; i < count_; ++i) {
         if (libraries_[i].id == object.id()) bind(object, libraries_[i]);
       }
       return false;
     });
-    if (complete_) loads.store(counts_.loads, std::memory_order_release);
+    if (complete_) finish();
   }
 
   void bind(const LoadedObject& object, const Library& library) noexcept {
@@ -357,7 +404,7 @@ class BindingPass {
       // A weak reference to a missing function must stay null.
       if (to != nullptr || each.is_weak()) object.write(each.slot, to);
     });
-    bound_libraries.add(object);
+    bound_libraries.add(object, true);
   }
 
   /// The target of a reference, also of a runtime's reference to itself; null: as without the shim, where there is
@@ -377,6 +424,7 @@ class BindingPass {
 
   Library libraries_[32];
   std::size_t count_ = 0;
+  bool seen_[2] = {};               ///< runtimes_seen
   const void* everybodys_[2] = {};  ///< by family: the main function in the global scope
   bool asked_[most_entries] = {};   ///< by entry: a library uses the definition of the global scope
   const void* definitions_[most_entries] = {};
@@ -389,7 +437,7 @@ thread_local constinit bool binding = false;  ///< prevents recursion
 }  // namespace
 
 void bind_new_libraries() noexcept {
-  // Acquire: pairs with the release in BindingPass::bind().
+  // Acquire: pairs with the release in BindingPass::finish().
   if (binding || counts_now().loads == loads.load(std::memory_order_acquire)) return;
   binding = true;
   for (int rounds = 0; rounds < 64 && !BindingPass().run(); ++rounds) {}
@@ -399,7 +447,7 @@ void bind_new_libraries() noexcept {
 const void* runtime_for(const void* inside, Family family, const void* everybodys) noexcept {
   const void* found = nullptr;
   while_libraries_stay([&] {
-    loaded_libraries.take();
+    loaded_libraries.forget();
     const LoadedObject library = LoadedObject::with(inside);
     if (library && library != own()) found = loaded_libraries.runtime_for(library, family, everybodys);
   });

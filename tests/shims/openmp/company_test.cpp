@@ -107,6 +107,26 @@ TEST(Company, RuntimesThatComeLate) {
   }
 }
 
+// Both modules get that one, also the one that has brought its own: their numbers of threads are the same one.
+TEST(Company, ARuntimeThatComesForAll) {
+  const Words command = {SMELT_LATE_LOADER, "global", SMELT_LATE_GNU, SMELT_LATE_PRIVATE};
+  const auto plain = plainly(command, {}).out;
+  EXPECT_THAT(plain, ContainsRegex("^[1-9][0-9]* wrong\n$"));
+  EXPECT_EQ(with_smelt(command, {}).out, plain);
+}
+
+TEST(Company, RuntimesThatAreLoadedAgain) {
+  for (const Words& modules :
+       {Words{SMELT_LATE_GNU}, Words{SMELT_LATE_PRIVATE}, Words{SMELT_LATE_GNU, SMELT_LATE_PRIVATE},
+        Words{SMELT_LATE_PRIVATE, SMELT_LATE_VERSION}}) {
+    const auto command = with({SMELT_LATE_LOADER, "again"}, modules);
+    EXPECT_EQ(plainly(command, {}).out, "0 wrong\n") << modules.front();
+    const auto call = with_smelt(command, {});
+    EXPECT_EQ(call.exit_code, 0) << modules.front();
+    EXPECT_EQ(call.out, "0 wrong\n") << modules.front() << " and " << modules.size() - 1;
+  }
+}
+
 // Each look-up takes some 20 us, and Python's modules start thousands of regions in turn.
 TEST(Company, LibrariesThatTakeTurnsAreLookedUpOnce) {
   const Words command = {SMELT_LOADER, SMELT_PRIVATE_MODULE, SMELT_PRIVATE_SIBLING};
