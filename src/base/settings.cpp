@@ -27,6 +27,8 @@ bool is_choice(std::string_view value, std::string_view choices) {
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> table = {
       {"SMELT_CACHE_DIR", "", "directory of cached machine models; default $XDG_CACHE_HOME/smelt or ~/.cache/smelt"},
+      {"SMELT_HARDWARE", "",
+       "set by smelt run for the processes of MPI: the machine that they need not discover again"},
       {"SMELT_MEMORY", "auto", "what the preload library of memory does: auto|interleave|local|huge|off"},
       {"SMELT_MPI", "1", "0: the preload libraries of MPI pass everything on to the MPI below"},
       {"SMELT_MPI_AFTER", "64", "collectives of an MPI communicator before it gets one of smelt; equal on all ranks"},

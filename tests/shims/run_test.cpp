@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -75,6 +76,22 @@ TEST(Run, MemoryIsPlacedOnRequest) {
   const auto large = smelt(dense, "", {"SMELT_VERBOSE=1"});
   EXPECT_EQ(large.exit_code, 0) << large.err;
   EXPECT_THAT(large.err, HasSubstr("smelt: memory in process "));
+}
+
+TEST(Run, TellsProcessesOfMpiTheHardware) {
+  const Words command = {"/bin/sh", "-c", "echo $SMELT_HARDWARE ${HWLOC_PLUGINS_PATH-no path}"};
+  const auto run = [&](Words options, const Words& environment = {}) {
+    options.insert(options.begin(), "run");
+    options.insert(options.end(), command.begin(), command.end());
+    return smelt(options, "", environment).out;
+  };
+  const std::string hardware = run({});
+  if (access("/sys/devices/system/cpu/online", R_OK) == 0) {
+    EXPECT_THAT(hardware, testing::MatchesRegex("[0-9a-f]{16}@[0-9a-f]{16}@[0-9a-f]{16} no path\n"));
+  }
+  EXPECT_EQ(run({}, {"SMELT_HARDWARE=of a former start"}), hardware);
+  EXPECT_THAT(run({}, {"HWLOC_PLUGINS_PATH=/there"}), testing::EndsWith(" /there\n"));
+  EXPECT_EQ(run({"--without", "mpi"}), "no path\n");
 }
 
 TEST(Run, IsSilentByDefault) {

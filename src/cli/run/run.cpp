@@ -17,6 +17,8 @@
 #include "cli/parser.hpp"
 #include "cli/run/program.hpp"
 #include "cli/terminal.hpp"
+#include "machine/topology/known_hardware.hpp"
+#include "smelt/machine.hpp"
 #include "smelt/settings.hpp"
 
 namespace smelt::cli {
@@ -189,6 +191,22 @@ void tell(const Program& program, const std::vector<Choice>& choices) {
   for (const auto& note : program.notes) print_error("run: " + note);
 }
 
+/// Each rank of an MPI program would look for hwloc's plugins, which is not needed to find PUs.
+void announce_hardware() {
+  constexpr const char* plugins = "HWLOC_PLUGINS_PATH";
+  const char* const value = std::getenv(plugins);
+  const std::string before = value != nullptr ? value : "";
+  setenv(plugins, "", 1);
+  const auto machine = discover_machine();
+  if (value != nullptr) {
+    setenv(plugins, before.c_str(), 1);
+  } else {
+    unsetenv(plugins);
+  }
+  const auto note = machine ? hardware_note(*machine) : "";
+  if (!note.empty()) setenv("SMELT_HARDWARE", note.c_str(), 1);
+}
+
 [[noreturn]] void become(const Program& program, const std::vector<std::string>& words) {
   restore_signals();
   std::vector<char*> argv;
@@ -218,6 +236,8 @@ void run(const RunFlags& arguments) {
   if (verbose) tell(program, choices);
   if (!list.empty()) setenv("LD_PRELOAD", list.c_str(), 1);
   if (wants_memory(arguments)) setenv("SMELT_MEMORY", arguments.memory.c_str(), 1);
+  const auto serves_mpi = [](const Choice& choice) { return choice.preload && choice.runtime == Runtime::mpi; };
+  if (std::any_of(choices.begin(), choices.end(), serves_mpi)) announce_hardware();
   become(program, arguments.words);
 }
 

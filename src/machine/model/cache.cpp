@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "base/error.hpp"
+#include "machine/topology/known_hardware.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/settings.hpp"
 
@@ -28,19 +30,32 @@ const Pu* find_pu(const Machine& machine, int os_index) {
   return index < 0 ? nullptr : &machine.pus[static_cast<std::size_t>(index)];
 }
 
-/// Empty if the cached model describes the hardware and covers what this process may use.
-std::string difference(const Machine& cached, const Machine& hardware, const Allowance& allowance) {
+/// Empty if the cached model covers what this process may use of the hardware; `hardware` null: of what it describes.
+std::string lack(const Machine& cached, const Machine* hardware, const Allowance& allowance) {
+  for (const int os_index : allowance.pus) {
+    const bool there = hardware == nullptr || find_pu(*hardware, os_index) != nullptr;
+    if (there && find_pu(cached, os_index) == nullptr) return fmt::format("PU {} was not measured", os_index);
+  }
+  return cached.has_costs() ? "" : "it holds no costs";
+}
+
+/// Empty if the cached model describes the hardware.
+std::string difference(const Machine& cached, const Machine& hardware) {
   if (cached.fingerprint != hardware.fingerprint) return "the hardware has changed";
   for (const auto& pu : cached.pus) {
     const auto* present = find_pu(hardware, pu.os_index);
     if (present == nullptr || *present != pu) return fmt::format("PU {} has changed", pu.os_index);
   }
-  for (const int os_index : allowance.pus) {
-    if (find_pu(hardware, os_index) != nullptr && find_pu(cached, os_index) == nullptr) {
-      return fmt::format("PU {} was not measured", os_index);
-    }
-  }
-  return cached.has_costs() ? "" : "it holds no costs";
+  return "";
+}
+
+/// The model of a machine that has been discovered before, if nothing speaks against it.
+std::optional<Machine> load_known_machine(const Allowance& allowance) {
+  const auto fingerprint = known_fingerprint();
+  if (fingerprint.empty()) return std::nullopt;
+  auto cached = load_machine(cache_path(fingerprint));
+  const bool fits = cached && is_known_hardware(*cached) && lack(*cached, nullptr, allowance).empty();
+  return fits ? std::optional(*std::move(cached)) : std::nullopt;
 }
 
 }  // namespace
@@ -54,15 +69,20 @@ fs::path cache_path(const std::string& fingerprint) {
 }
 
 Result<Machine> load_cached_machine() {
-  auto hardware = discover_machine();
-  if (!hardware) return hardware;
   auto allowance = discover_allowance();
   if (!allowance) return allowance.error();
+  if (auto known = load_known_machine(*allowance)) return *std::move(known);
+  auto hardware = discover_machine();
+  if (!hardware) return hardware;
   const auto file = cache_path(hardware->fingerprint);
   auto cached = load_machine(file);
   if (!cached) return cached;
-  const auto changed = difference(*cached, *hardware, *allowance);
-  if (changed.empty()) return cached;
+  auto changed = difference(*cached, *hardware);
+  if (changed.empty()) changed = lack(*cached, &*hardware, *allowance);
+  if (changed.empty()) {
+    remember_hardware(*hardware);
+    return cached;
+  }
   return make_error(Status::not_found, "{}: does not fit this machine: {}; measure it again", file.string(), changed);
 }
 

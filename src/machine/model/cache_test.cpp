@@ -3,6 +3,7 @@
 
 #include "machine/test_support.hpp"
 #include "machine/topology/affinity.hpp"
+#include "machine/topology/known_hardware.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {
@@ -119,6 +120,65 @@ TEST_F(Cache, PusThatWereNotMeasuredAreNoticed) {
   machine.recv_ns = Matrix(machine.size());
   ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
   expect_not_found("was not measured");
+}
+
+// A model with another name tells whether the machine was discovered.
+TEST_F(Cache, TheModelOfAKnownMachineIsTaken) {
+  const ScopedEnv another("HWLOC_SMELT_TEST", "a known machine"), none("SMELT_HARDWARE", nullptr);
+  const auto machine = measured();
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  auto imagined = machine;
+  imagined.fingerprint = "0123456789abcdef";
+  const ScopedEnv note("SMELT_HARDWARE", hardware_note(imagined).c_str());
+  if (known_fingerprint().empty()) GTEST_SKIP() << "the kernel does not tell what is online";
+  ASSERT_TRUE(save_machine(imagined, cache_path(imagined.fingerprint)));
+  EXPECT_EQ(load_cached_machine()->fingerprint, imagined.fingerprint);
+  // Not one with other PUs, or without costs, or none.
+  auto wrong = imagined;
+  wrong.pus[3].package = 1;
+  ASSERT_TRUE(save_machine(wrong, cache_path(imagined.fingerprint)));
+  EXPECT_EQ(load_cached_machine()->fingerprint, machine.fingerprint);
+}
+
+TEST_F(Cache, TheModelOfAKnownMachineNeedsCosts) {
+  const ScopedEnv another("HWLOC_SMELT_TEST", "known, not measured");
+  const auto machine = measured();
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  auto imagined = *discover_machine();
+  imagined.fingerprint = "0123456789abcdef";
+  const ScopedEnv note("SMELT_HARDWARE", hardware_note(imagined).c_str());
+  EXPECT_EQ(load_cached_machine()->fingerprint, machine.fingerprint) << "it is not in the cache";
+  ASSERT_TRUE(save_machine(imagined, cache_path(imagined.fingerprint)));
+  EXPECT_EQ(load_cached_machine()->fingerprint, machine.fingerprint);
+}
+
+TEST_F(Cache, TheModelOfAKnownMachineNeedsThePusOfThisProcess) {
+  const ScopedEnv another("HWLOC_SMELT_TEST", "known, without a PU");
+  const auto allowance = discover_allowance();
+  ASSERT_TRUE(allowance);
+  if (allowance->pus.front() >= 8) GTEST_SKIP() << "this process may use none of the made-up machine's PUs";
+  const auto machine = measured();
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  auto smaller = machine;
+  smaller.fingerprint = "0123456789abcdef";
+  smaller.pus.erase(smaller.pus.begin() + allowance->pus.front());
+  smaller.send_ns = smaller.recv_ns = Matrix(smaller.size());
+  const ScopedEnv note("SMELT_HARDWARE", hardware_note(smaller).c_str());
+  ASSERT_TRUE(save_machine(smaller, cache_path(smaller.fingerprint)));
+  EXPECT_EQ(load_cached_machine()->fingerprint, machine.fingerprint);
+}
+
+TEST_F(Cache, WhatWasDiscoveredIsKnown) {
+  const ScopedEnv another("HWLOC_SMELT_TEST", "discovered"), note("SMELT_HARDWARE", nullptr);
+  auto machine = measured();
+  if (hardware_note(machine).empty()) GTEST_SKIP() << "the kernel does not tell what is online";
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  EXPECT_EQ(known_fingerprint(), "");
+  EXPECT_TRUE(load_cached_machine());
+  EXPECT_EQ(known_fingerprint(), machine.fingerprint);
+  machine.name = "measured again";
+  ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
+  EXPECT_EQ(load_cached_machine()->name, machine.name);
 }
 
 TEST_F(Cache, ModelWithoutCostsDoesNotCount) {

@@ -1,0 +1,29 @@
+// The machine's fingerprint without discovering the machine again.
+//
+// Discovery takes hwloc 2 ms, and 30 in an MPI program with hwloc's plugins, which load graphics libraries. The result
+// holds while the kernel that was started, the PUs and NUMA nodes that are online, and hwloc's settings are the same.
+// A hash of these is kept beside the fingerprint, and one of the PUs: in this process, and in SMELT_HARDWARE for those
+// that it starts.
+#pragma once
+
+#include <string>
+
+#include "smelt/machine.hpp"
+
+namespace smelt {
+
+/// For SMELT_HARDWARE: "<fingerprint>@<hash>@<hash of the PUs>", of 16 hex digits each. Empty if the kernel does not
+/// tell enough, or if the machine has no fingerprint.
+std::string hardware_note(const Machine& discovered);
+
+/// Notes for this process that this is its machine. Threads may call this at any time.
+void remember_hardware(const Machine& discovered) noexcept;
+
+/// The fingerprint of the machine that was noted in this process, or else by who started it. Empty if there is none,
+/// or if something has changed since.
+std::string known_fingerprint();
+
+/// Whether the model describes the machine of known_fingerprint(), with all its PUs.
+bool is_known_hardware(const Machine& model);
+
+}  // namespace smelt
