@@ -37,6 +37,11 @@ class ScopedEnv {
   std::optional<std::string> before_;
 };
 
+/// Whether the kernel says what known_hardware.hpp asks for.
+inline bool kernel_tells_what_is_online() {
+  return access("/proc/sys/kernel/random/boot_id", R_OK) == 0 && access("/sys/devices/system/cpu/online", R_OK) == 0;
+}
+
 /// The machine with made-up costs of copies: all different, own data cheapest, far data dearest.
 inline Machine with_copies(Machine machine) {
   const auto n = machine.size();
