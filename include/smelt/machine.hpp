@@ -240,6 +240,12 @@ struct Allowance {
 /// stand in for the hardware. Cost: milliseconds.
 Result<Machine> discover_machine();
 
+/// The value of the environment variable SMELT_HARDWARE for processes that are to use this machine's cached model
+/// without discovering it again, as ranks of MPI: "<fingerprint>@<hash>@<hash of the PUs>", 16 hex digits each. They
+/// ignore it after another start of the kernel, with other PUs or NUMA nodes online, or with other settings of hwloc.
+/// Empty if the kernel does not tell these, or if the machine has no fingerprint.
+std::string hardware_note(const Machine& discovered);
+
 /// What may be used now: affinity mask of the calling thread, cgroup cpuset and CPU quota.
 Result<Allowance> discover_allowance();
 

@@ -17,7 +17,6 @@
 #include "cli/parser.hpp"
 #include "cli/run/program.hpp"
 #include "cli/terminal.hpp"
-#include "machine/topology/known_hardware.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/settings.hpp"
 

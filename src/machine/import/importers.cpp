@@ -8,7 +8,7 @@
 #include "machine/import/clusters.hpp"
 #include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
-#include "machine/topology/fingerprint.hpp"
+#include "machine/fingerprint.hpp"
 
 namespace smelt {
 namespace {

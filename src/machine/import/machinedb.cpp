@@ -27,7 +27,7 @@
 #include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
-#include "machine/topology/fingerprint.hpp"
+#include "machine/fingerprint.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

@@ -19,7 +19,7 @@
 #include "base/error.hpp"
 #include "machine/costs_by_class.hpp"
 #include "machine/limits.hpp"
-#include "machine/topology/fingerprint.hpp"
+#include "machine/fingerprint.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "machine/topology/known_hardware.hpp"
+#include "machine/known_hardware.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/settings.hpp"
 

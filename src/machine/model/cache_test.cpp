@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "machine/known_hardware.hpp"
 #include "machine/test_support.hpp"
 #include "machine/topology/affinity.hpp"
-#include "machine/topology/known_hardware.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

@@ -21,7 +21,7 @@
 #include "base/error.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
-#include "machine/topology/fingerprint.hpp"
+#include "machine/fingerprint.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

@@ -3,7 +3,7 @@
 // Discovery takes hwloc 2 ms, and 30 in an MPI program with hwloc's plugins, which load graphics libraries. The result
 // holds while the kernel that was started, the PUs and NUMA nodes that are online, and hwloc's settings are the same.
 // A hash of these is kept beside the fingerprint, and one of the PUs: in this process, and in SMELT_HARDWARE for those
-// that it starts.
+// that it starts (hardware_note() in smelt/machine.hpp).
 #pragma once
 
 #include <string>
@@ -11,10 +11,6 @@
 #include "smelt/machine.hpp"
 
 namespace smelt {
-
-/// For SMELT_HARDWARE: "<fingerprint>@<hash>@<hash of the PUs>", of 16 hex digits each. Empty if the kernel does not
-/// tell enough, or if the machine has no fingerprint.
-std::string hardware_note(const Machine& discovered);
 
 /// Notes for this process that this is its machine. Threads may call this at any time.
 void remember_hardware(const Machine& discovered) noexcept;

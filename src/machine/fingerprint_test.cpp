@@ -1,4 +1,4 @@
-#include "machine/topology/fingerprint.hpp"
+#include "machine/fingerprint.hpp"
 
 #include <gtest/gtest.h>
 

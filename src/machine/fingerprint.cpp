@@ -1,5 +1,5 @@
 // The fingerprint is FNV-1a (64 bits) over a line of text: the CPU model, then per PU its ids.
-#include "machine/topology/fingerprint.hpp"
+#include "machine/fingerprint.hpp"
 
 #include <fmt/format.h>
 

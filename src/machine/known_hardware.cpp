@@ -1,4 +1,4 @@
-#include "machine/topology/known_hardware.hpp"
+#include "machine/known_hardware.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "machine/fingerprint.hpp"
 #include "machine/text.hpp"
-#include "machine/topology/fingerprint.hpp"
 #include "smelt/settings.hpp"
 
 extern char** environ;

@@ -1,4 +1,4 @@
-#include "machine/topology/known_hardware.hpp"
+#include "machine/known_hardware.hpp"
 
 #include <gtest/gtest.h>
 
