@@ -5,10 +5,10 @@
 #include <fstream>
 
 #include "base/error.hpp"
+#include "machine/fingerprint.hpp"
 #include "machine/import/clusters.hpp"
 #include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
-#include "machine/fingerprint.hpp"
 
 namespace smelt {
 namespace {

@@ -24,10 +24,10 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "machine/fingerprint.hpp"
 #include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
-#include "machine/fingerprint.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

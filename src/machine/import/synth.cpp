@@ -18,8 +18,8 @@
 
 #include "base/error.hpp"
 #include "machine/costs_by_class.hpp"
-#include "machine/limits.hpp"
 #include "machine/fingerprint.hpp"
+#include "machine/limits.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {

@@ -19,9 +19,9 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "machine/fingerprint.hpp"
 #include "machine/limits.hpp"
 #include "machine/text.hpp"
-#include "machine/fingerprint.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt {
