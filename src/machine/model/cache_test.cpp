@@ -133,7 +133,7 @@ TEST_F(Cache, TheModelOfAKnownMachineIsTaken) {
   if (!test::kernel_tells_what_is_online()) GTEST_SKIP() << "the kernel does not tell what is online";
   ASSERT_TRUE(save_machine(imagined, cache_path(imagined.fingerprint)));
   EXPECT_EQ(load_cached_machine()->fingerprint, imagined.fingerprint);
-  // Not one with other PUs, or without costs, or none.
+  // Not one with other PUs.
   auto wrong = imagined;
   wrong.pus[3].package = 1;
   ASSERT_TRUE(save_machine(wrong, cache_path(imagined.fingerprint)));

@@ -109,7 +109,8 @@ void for_each_reference(const LoadedObject& library, const Visit& visit) noexcep
 
 // ---- what a library needs -------------------------------------------------------------------------------
 
-constexpr std::size_t most_libraries = 4096;
+/// More than a process can have, with Linux's 65530 mappings. Of the tables of this size only what is used has memory.
+constexpr std::size_t most_libraries = 32768;
 
 /// The libraries of the process, by the names under which others need them. Used while no library is loaded or
 /// unloaded; looked for when the first is asked for.
@@ -205,9 +206,10 @@ class BoundLibraries {
  public:
   bool has(const void* id) noexcept { return place_of(id)->id != nullptr; }
 
-  /// `bound`: something was written to it.
+  /// `bound`: something was written to it. Those for whom there is no room are looked at again each time.
   void add(const LoadedObject& library, bool bound) noexcept {
     Entry* const place = place_of(library.id());
+    if (place->id == nullptr && count_ == places - 1) return;  // a look-up ends at an empty place
     if (place->id == nullptr) ++count_;
     *place = {library.id(), bound ? 0 : library.fingerprint()};
   }
@@ -234,13 +236,13 @@ class BoundLibraries {
   };
 
   Entry* place_of(const void* id) noexcept {
-    for (auto i = (reinterpret_cast<std::uintptr_t>(id) >> 4) % most_libraries;; i = (i + 1) % most_libraries) {
+    for (auto i = (reinterpret_cast<std::uintptr_t>(id) >> 4) % places;; i = (i + 1) % places) {
       if (entries_[i].id == nullptr || entries_[i].id == id) return &entries_[i];
     }
   }
 
-  static constexpr std::size_t most_kept = most_libraries / 2;
-  Entry entries_[most_libraries] = {};
+  static constexpr std::size_t places = 4096, most_kept = places / 2;
+  Entry entries_[places] = {};
   Entry kept_[most_kept] = {};
   std::size_t count_ = 0;
   unsigned long long unloads_ = 0;

@@ -115,6 +115,11 @@ TEST(Company, ARuntimeThatComesForAll) {
   EXPECT_EQ(with_smelt(command, {}).out, plain);
 }
 
+TEST(Company, MoreLibrariesThanAreKept) {
+  const Words command = {SMELT_LATE_LOADER, "crowd", SMELT_LATE_STUB, SMELT_LATE_GNU};
+  EXPECT_EQ(with_smelt(command, {}).out, "0 wrong\n");
+}
+
 TEST(Company, RuntimesThatAreLoadedAgain) {
   for (const Words& modules :
        {Words{SMELT_LATE_GNU}, Words{SMELT_LATE_PRIVATE}, Words{SMELT_LATE_GNU, SMELT_LATE_PRIVATE},

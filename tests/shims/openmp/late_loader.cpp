@@ -1,6 +1,7 @@
 // A program without OpenMP that loads libraries with runtimes of their own, out of sight of each other, as interpreters
 // do. Each is asked in the regions of each. With "again" they are closed and loaded again, in other orders, so that
-// they come to their former addresses and to those of others. With "global" there is a runtime for all before.
+// they come to their former addresses and to those of others. With "global" there is a runtime for all before, with
+// "crowd" 4200 copies of the first file.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -75,6 +77,20 @@ int load_and_ask(const std::vector<const char*>& files, bool close) {
   return wrong;
 }
 
+/// Loads copies of a file, which are loaded although nothing is left of them.
+bool load_crowd(const char* file) {
+  char directory[] = "/tmp/smelt-crowd-XXXXXX";
+  if (mkdtemp(directory) == nullptr) return false;
+  bool loaded = true;
+  for (int i = 0; i < 4200 && loaded; ++i) {
+    const std::string copy = directory + std::string("/") + std::to_string(i);
+    loaded = std::filesystem::copy_file(file, copy) && dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr;
+    std::filesystem::remove(copy);
+  }
+  std::filesystem::remove(directory);
+  return loaded;
+}
+
 }  // namespace
 
 // What asks for a function that no library has at the start gets none.
@@ -89,7 +105,9 @@ int main(int argc, char** argv) {
   const char* const first = argc > 1 ? argv[1] : "";
   const bool again = std::strcmp(first, "again") == 0, global = std::strcmp(first, "global") == 0;
   if (global && dlopen("libgomp.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) return 2;
-  std::vector<const char*> files(argv + (again || global ? 2 : 1), argv + argc);
+  const bool crowd = std::strcmp(first, "crowd") == 0;
+  if (crowd && !load_crowd(argv[2])) return 2;
+  std::vector<const char*> files(argv + (crowd ? 3 : again || global ? 2 : 1), argv + argc);
   for (int turn = 0; turn < (again ? 4 : 1); ++turn) {
     wrong += load_and_ask(files, again);
     std::rotate(files.begin(), files.begin() + (turn % 2), files.end());
