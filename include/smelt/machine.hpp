@@ -246,6 +246,11 @@ Result<Machine> discover_machine();
 /// Empty if the kernel does not tell these, or if the machine has no fingerprint.
 std::string hardware_note(const Machine& discovered);
 
+/// Keeps the machine, without costs, in the cache for processes that get its hardware_note(): they need not discover a
+/// machine that has not been measured. Does nothing if its measured model is in the cache, if it is kept there
+/// already, or where the cache cannot be written. The file is <fingerprint>.hardware.json beside cache_path().
+void save_hardware(const Machine& discovered) noexcept;
+
 /// What may be used now: affinity mask of the calling thread, cgroup cpuset and CPU quota.
 Result<Allowance> discover_allowance();
 

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/polling.hpp"
 
 namespace smelt {
 namespace {
@@ -230,12 +231,12 @@ Result<bool> Segment::take_name(const std::string& name, const std::function<voi
 
 Result<void> Segment::lock() {
   // Holders keep the lock for microseconds. A stopped holder must not block all others.
-  constexpr int attempts = 1000;
+  constexpr int attempts = 1000;  // most of them a millisecond apart
+  const PollingPause pause(1'000'000);
   for (int i = 0; i < attempts; ++i) {
     if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return {};
     if (errno != EWOULDBLOCK && errno != EINTR) return system_error("cannot lock a segment");
-    const timespec pause = {0, 1'000'000};
-    nanosleep(&pause, nullptr);
+    pause.sleep();
   }
   return make_error(Status::timed_out, "another process holds the lock on a segment: is it stopped?");
 }

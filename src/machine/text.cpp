@@ -1,8 +1,10 @@
 #include "machine/text.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <utility>
 
 #include "machine/limits.hpp"
 
@@ -54,21 +56,19 @@ std::optional<std::vector<int>> parse_id_list(std::string_view text) {
   std::vector<int> ids;
   text = trimmed(text);
   if (text.empty()) return ids;
-  // How many ranges begin at an id, less those that ended before it: a list that repeats itself takes no more memory.
-  std::vector<int> change(max_id + 2);
+  std::vector<std::pair<int, int>> ranges;  // first and last id
   for (const auto part : split(text, ',')) {
     const auto bounds = split(trimmed(part), '-');
     if (bounds.size() > 2) return std::nullopt;
     const auto first = parse_id(bounds.front());
     const auto last = parse_id(bounds.back());
     if (!first || !last || *first > *last) return std::nullopt;
-    ++change[static_cast<std::size_t>(*first)];
-    --change[static_cast<std::size_t>(*last) + 1];
+    ranges.emplace_back(*first, *last);
   }
-  int open = 0;
-  for (int id = 0; id <= max_id; ++id) {
-    open += change[static_cast<std::size_t>(id)];
-    if (open > 0) ids.push_back(id);
+  std::sort(ranges.begin(), ranges.end());
+  int next = 0;  // ids below it are in the list, or in no range
+  for (const auto& [first, last] : ranges) {
+    for (next = std::max(next, first); next <= last; ++next) ids.push_back(next);
   }
   return ids;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 
 #include "../cli/call.hpp"
@@ -89,6 +90,18 @@ TEST(Run, TellsProcessesOfMpiTheHardware) {
     const std::string hardware = run({});
     EXPECT_THAT(hardware, testing::MatchesRegex("[0-9a-f]{16}@[0-9a-f]{16}@[0-9a-f]{16} no path\n"));
     EXPECT_EQ(run({}, {"SMELT_HARDWARE=of a former start"}), hardware);
+  }
+  // A machine that has not been measured is kept for them, once.
+  const std::string cache = scratch() + "/kept", empty = "SMELT_CACHE_DIR=" + cache;
+  std::filesystem::create_directory(cache);
+  const auto kept = [&] {
+    return std::distance(std::filesystem::directory_iterator(cache), std::filesystem::directory_iterator());
+  };
+  run({"--without", "mpi"}, {empty});
+  EXPECT_EQ(kept(), 0);
+  for (int i = 0; i < 2; ++i) {
+    const std::string note = run({}, {empty});
+    EXPECT_EQ(kept(), note.find('@') == std::string::npos ? 0 : 1);
   }
   EXPECT_THAT(run({}, {"HWLOC_PLUGINS_PATH=/there"}), testing::EndsWith(" /there\n"));
   EXPECT_EQ(run({"--without", "mpi"}), "no path\n");

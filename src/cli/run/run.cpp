@@ -203,7 +203,9 @@ void announce_hardware() {
     unsetenv(plugins);
   }
   const auto note = machine ? hardware_note(*machine) : "";
-  if (!note.empty()) setenv("SMELT_HARDWARE", note.c_str(), 1);
+  if (note.empty()) return;
+  setenv("SMELT_HARDWARE", note.c_str(), 1);
+  save_hardware(*machine);
 }
 
 [[noreturn]] void become(const Program& program, const std::vector<std::string>& words) {

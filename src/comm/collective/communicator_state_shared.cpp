@@ -8,6 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/polling.hpp"
 #include "comm/collective/communicator_state.hpp"
 #include "comm/collective/endpoint.hpp"
 #include "comm/group/default_model.hpp"
@@ -50,8 +51,9 @@ Result<void> CommunicatorState::wait_in_setup(int stage, std::size_t own_ranks) 
   // Release: pairs with the acquire below. What was done before is visible to a rank that sees the sum.
   arrived.fetch_add(static_cast<int>(own_ranks), std::memory_order_release);
   const auto give_up = monotonic_ns() + std::uint64_t{60'000'000'000};
+  const PollingPause pause(200'000);
   while (arrived.load(std::memory_order_acquire) < group.size()) {
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    pause.sleep();
     // A death after this point leaves a communicator to all, which is broken.
     if (somebody_died() && arrived.load(std::memory_order_acquire) < group.size()) {
       // Survivors get their communicator although it is broken, and shrink it again.

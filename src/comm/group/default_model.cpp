@@ -1,5 +1,7 @@
 #include "comm/group/default_model.hpp"
 
+#include "machine/known_hardware.hpp"
+
 namespace smelt::comm {
 namespace {
 
@@ -31,10 +33,8 @@ void assume_costs(Machine& machine) {
 }  // namespace
 
 Result<Machine> default_model() {
-  auto machine = load_cached_machine();
-  if (machine) return machine;
-  machine = discover_machine();
-  if (machine) assume_costs(*machine);
+  auto machine = load_machine_or_hardware();
+  if (machine && !machine->has_costs()) assume_costs(*machine);
   return machine;
 }
 

@@ -15,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/polling.hpp"
 #include "comm/group/tombstones.hpp"
 
 namespace smelt::comm {
@@ -390,12 +391,11 @@ int Participant::missing() const {
 
 Attempt Participant::attend() {
   FailureDetector watch(members_);
-  long pause_ns = 20'000;
+  const PollingPause pause(1'000'000);
   while (!phase_of(head_).finished()) {
     look_around(watch);
     if (phase_of(head_).finished()) break;
-    sleep_ns(pause_ns);
-    pause_ns = std::min(pause_ns * 2, 1'000'000L);
+    pause.sleep();
   }
   return conclude();
 }

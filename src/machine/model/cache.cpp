@@ -58,6 +58,45 @@ std::optional<Machine> load_known_machine(const Allowance& allowance) {
   return fits ? std::optional(*std::move(cached)) : std::nullopt;
 }
 
+fs::path hardware_path(const std::string& fingerprint) {
+  auto file = cache_path(fingerprint);
+  return file.replace_extension("hardware.json");
+}
+
+/// This machine without costs: as save_hardware() has kept it, or else discovered.
+Result<Machine> find_hardware() {
+  if (const auto fingerprint = known_fingerprint(); !fingerprint.empty()) {
+    auto saved = load_machine(hardware_path(fingerprint));
+    if (saved && !saved->has_costs() && is_known_hardware(*saved)) return saved;
+  }
+  return discover_machine();
+}
+
+/// The cached model of that hardware, if it fits.
+Result<Machine> load_model_of(const Machine& hardware, const Allowance& allowance) {
+  const auto file = cache_path(hardware.fingerprint);
+  auto cached = load_machine(file);
+  if (!cached) return cached;
+  auto changed = difference(*cached, hardware);
+  if (changed.empty()) changed = lack(*cached, &hardware, allowance);
+  if (changed.empty()) {
+    remember_hardware(hardware);
+    return cached;
+  }
+  return make_error(Status::not_found, "{}: does not fit this machine: {}; measure it again", file.string(), changed);
+}
+
+/// load_cached_machine(). On failure, `hardware` is the machine if that could be found.
+Result<Machine> load_fitting_model(std::optional<Machine>& hardware) {
+  auto allowance = discover_allowance();
+  if (!allowance) return allowance.error();
+  if (auto known = load_known_machine(*allowance)) return *std::move(known);
+  auto found = find_hardware();
+  if (!found) return found;
+  hardware = *std::move(found);
+  return load_model_of(*hardware, *allowance);
+}
+
 }  // namespace
 
 fs::path cache_path(const std::string& fingerprint) {
@@ -69,21 +108,29 @@ fs::path cache_path(const std::string& fingerprint) {
 }
 
 Result<Machine> load_cached_machine() {
-  auto allowance = discover_allowance();
-  if (!allowance) return allowance.error();
-  if (auto known = load_known_machine(*allowance)) return *std::move(known);
-  auto hardware = discover_machine();
-  if (!hardware) return hardware;
-  const auto file = cache_path(hardware->fingerprint);
-  auto cached = load_machine(file);
-  if (!cached) return cached;
-  auto changed = difference(*cached, *hardware);
-  if (changed.empty()) changed = lack(*cached, &*hardware, *allowance);
-  if (changed.empty()) {
-    remember_hardware(*hardware);
-    return cached;
+  std::optional<Machine> hardware;
+  return load_fitting_model(hardware);
+}
+
+Result<Machine> load_machine_or_hardware() {
+  std::optional<Machine> hardware;
+  auto model = load_fitting_model(hardware);
+  if (model) return model;
+  return hardware ? Result<Machine>(*std::move(hardware)) : discover_machine();
+}
+
+void save_hardware(const Machine& discovered) noexcept {
+  try {
+    if (discovered.fingerprint.empty()) return;
+    const auto model = load_machine(cache_path(discovered.fingerprint));
+    if (model && model->has_costs() && difference(*model, discovered).empty()) return;
+    const auto file = hardware_path(discovered.fingerprint);
+    if (const auto saved = load_machine(file); saved && *saved == discovered) return;
+    std::error_code ignored;
+    fs::create_directories(file.parent_path(), ignored);
+    (void)save_machine(discovered, file);
+  } catch (const std::exception&) {  // no memory: not kept
   }
-  return make_error(Status::not_found, "{}: does not fit this machine: {}; measure it again", file.string(), changed);
 }
 
 }  // namespace smelt

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
+
 #include "machine/known_hardware.hpp"
 #include "machine/test_support.hpp"
 #include "machine/topology/affinity.hpp"
@@ -179,6 +182,73 @@ TEST_F(Cache, WhatWasDiscoveredIsKnown) {
   machine.name = "measured again";
   ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));
   EXPECT_EQ(load_cached_machine()->name, machine.name);
+}
+
+// A machine that hwloc does not describe, so that it is seen where it comes from.
+TEST_F(Cache, TheHardwareOfAKnownMachineIsKept) {
+  const ScopedEnv another("HWLOC_SMELT_TEST", "kept"), none("SMELT_HARDWARE", nullptr);
+  const auto real = *discover_machine();
+  auto imagined = real;
+  imagined.fingerprint = "0123456789abcdef";
+  const auto file = directory_.path() / "0123456789abcdef.hardware.json";
+  save_hardware(imagined);
+  EXPECT_EQ(*load_machine(file), imagined);
+  EXPECT_EQ(load_machine_or_hardware()->fingerprint, real.fingerprint) << "nobody has said that it is this machine";
+  if (!test::kernel_tells_what_is_online()) GTEST_SKIP() << "the kernel does not tell what is online";
+  const ScopedEnv note("SMELT_HARDWARE", hardware_note(imagined).c_str());
+  EXPECT_EQ(*load_machine_or_hardware(), imagined);
+  expect_not_found("0123456789abcdef.json");
+  auto moved = imagined;
+  moved.pus[3].package = 1;
+  ASSERT_TRUE(save_machine(moved, file));
+  EXPECT_EQ(load_machine_or_hardware()->fingerprint, real.fingerprint);
+  moved = imagined;
+  moved.send_ns = moved.recv_ns = Matrix(moved.size());
+  ASSERT_TRUE(save_machine(moved, file));
+  EXPECT_EQ(load_machine_or_hardware()->fingerprint, real.fingerprint) << "the costs are not of a model that is cached";
+}
+
+TEST_F(Cache, TheHardwareIsNotKeptWhereThereIsAModel) {
+  const auto machine = measured();
+  const auto bare = *discover_machine();
+  const auto model = cache_path(machine.fingerprint);
+  const auto file = directory_.path() / (machine.fingerprint + ".hardware.json");
+  ASSERT_TRUE(save_machine(machine, model));
+  save_hardware(bare);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_EQ(*load_machine_or_hardware(), machine);
+  auto moved = machine;
+  moved.pus[3].package = 1;
+  ASSERT_TRUE(save_machine(moved, model));
+  save_hardware(bare);
+  EXPECT_EQ(*load_machine(file), bare) << "the model is of another machine";
+  ASSERT_TRUE(save_machine(bare, model));
+  ASSERT_TRUE(std::filesystem::remove(file));
+  save_hardware(bare);
+  EXPECT_EQ(*load_machine(file), bare) << "the model has no costs";
+}
+
+TEST_F(Cache, TheHardwareIsKeptOnceAndWhereThatIsPossible) {
+  const auto bare = *discover_machine();
+  const auto deeper = directory_.path() / "a" / "b";
+  const ScopedEnv cache("SMELT_CACHE_DIR", deeper.c_str());
+  const auto file = deeper / (bare.fingerprint + ".hardware.json");
+  save_hardware(bare);
+  EXPECT_EQ(*load_machine(file), bare);
+  const auto before = std::filesystem::last_write_time(file) - std::chrono::hours(1);
+  std::filesystem::last_write_time(file, before);
+  save_hardware(bare);
+  EXPECT_EQ(std::filesystem::last_write_time(file), before);
+  directory_.write(file.lexically_relative(directory_.path()).string(), "damaged");
+  save_hardware(bare);
+  EXPECT_EQ(*load_machine(file), bare);
+  auto nameless = bare;
+  nameless.fingerprint.clear();
+  save_hardware(nameless);
+  EXPECT_FALSE(std::filesystem::exists(deeper / "unknown.hardware.json"));
+  const ScopedEnv nowhere("SMELT_CACHE_DIR", file.c_str());
+  save_hardware(bare);  // below a file
+  EXPECT_EQ(*load_machine(file), bare);
 }
 
 TEST_F(Cache, ModelWithoutCostsDoesNotCount) {

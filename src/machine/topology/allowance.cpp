@@ -28,6 +28,15 @@ struct Mount {
   fs::path point;
 };
 
+/// The two files above, read once: they may be long, and the kernel makes their text anew for each reader.
+struct CgroupFiles {
+  std::optional<std::string> cgroup, mountinfo;
+
+  explicit CgroupFiles(const fs::path& root) : cgroup(read_small_file(root / "proc/self/cgroup")) {
+    if (cgroup) mountinfo = read_small_file(root / "proc/self/mountinfo");
+  }
+};
+
 struct Hierarchy {
   bool unified = false;  ///< v2
   Mount mount;
@@ -108,13 +117,12 @@ std::optional<fs::path> Hierarchy::above(const fs::path& directory) const {
   return directory.parent_path();
 }
 
-std::optional<Hierarchy> find_hierarchy(const fs::path& root, bool unified, std::string_view controller) {
-  const auto cgroup = read_small_file(root / "proc/self/cgroup");
-  if (!cgroup) return std::nullopt;
-  auto group = find_group(*cgroup, unified, controller);
+std::optional<Hierarchy> find_hierarchy(const fs::path& root, const CgroupFiles& files, bool unified,
+                                        std::string_view controller) {
+  if (!files.cgroup) return std::nullopt;
+  auto group = find_group(*files.cgroup, unified, controller);
   if (!group || group->size() > PATH_MAX) return std::nullopt;
-  const auto mountinfo = read_small_file(root / "proc/self/mountinfo");
-  auto mount = mountinfo ? find_mount(*mountinfo, unified, controller) : std::nullopt;
+  auto mount = files.mountinfo ? find_mount(*files.mountinfo, unified, controller) : std::nullopt;
   if (mount && (mount->top.size() > PATH_MAX || mount->point.native().size() > PATH_MAX)) mount.reset();
   // Without mountinfo: the place where every distribution mounts it.
   if (!mount) mount = Mount{"/", unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller)};
@@ -141,8 +149,7 @@ double quota_v1(const fs::path& directory) {
   return quota && period && *quota > 0.0 && *period > 0.0 ? *quota / *period : 0.0;
 }
 
-double smallest_quota(const fs::path& root, bool unified) {
-  const auto hierarchy = find_hierarchy(root, unified, "cpu");
+double smallest_quota(const std::optional<Hierarchy>& hierarchy, bool unified) {
   double smallest = 0.0;
   if (!hierarchy) return smallest;
   for (std::optional directory = hierarchy->lowest(); directory; directory = hierarchy->above(*directory)) {
@@ -153,8 +160,7 @@ double smallest_quota(const fs::path& root, bool unified) {
 }
 
 /// The cpuset of the nearest directory that has one. It already includes those of the directories above.
-std::optional<std::vector<int>> cpuset(const fs::path& root, bool unified) {
-  const auto hierarchy = find_hierarchy(root, unified, "cpuset");
+std::optional<std::vector<int>> cpuset(const std::optional<Hierarchy>& hierarchy, bool unified) {
   if (!hierarchy) return std::nullopt;
   const auto names = unified ? std::vector<const char*>{"cpuset.cpus.effective"}
                              : std::vector<const char*>{"cpuset.effective_cpus", "cpuset.cpus"};
@@ -206,9 +212,10 @@ std::uint64_t memory_left(const fs::path& directory, bool unified) {
 }  // namespace
 
 std::uint64_t read_memory_limit(const fs::path& root) {
+  const CgroupFiles files(root);
   std::uint64_t least = UINT64_MAX;
   for (const bool unified : {true, false}) {
-    const auto hierarchy = find_hierarchy(root, unified, "memory");
+    const auto hierarchy = find_hierarchy(root, files, unified, "memory");
     if (!hierarchy) continue;
     for (std::optional directory = hierarchy->lowest(); directory; directory = hierarchy->above(*directory)) {
       least = std::min(least, memory_left(*directory, unified));
@@ -218,11 +225,12 @@ std::uint64_t read_memory_limit(const fs::path& root) {
 }
 
 CgroupLimits read_cgroup_limits(const fs::path& root) {
+  const CgroupFiles files(root);
   CgroupLimits limits;
   for (const bool unified : {true, false}) {
-    const double quota = smallest_quota(root, unified);
+    const double quota = smallest_quota(find_hierarchy(root, files, unified, "cpu"), unified);
     if (quota > 0.0 && (limits.cpu_quota == 0.0 || quota < limits.cpu_quota)) limits.cpu_quota = quota;
-    if (!limits.pus) limits.pus = cpuset(root, unified);
+    if (!limits.pus) limits.pus = cpuset(find_hierarchy(root, files, unified, "cpuset"), unified);
   }
   return limits;
 }

@@ -312,6 +312,18 @@ SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
 #define SMELT_MPI_DEFINE_OLD_INIT(name, ...) SMELT_MPI_DEFINE_INIT(X_##name, __VA_ARGS__)
 SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DEFINE_OLD_INIT)
 
+int serve_Init(int* argc, char*** argv) {
+  const int code = original.Init(argc, argv);
+  if (code == MPI_SUCCESS) prepare_own_communicator();
+  return code;
+}
+
+int serve_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  const int code = original.Init_thread(argc, argv, required, provided);
+  if (code == MPI_SUCCESS) prepare_own_communicator();
+  return code;
+}
+
 int serve_Finalize() {
   stop_following();
   free_held();

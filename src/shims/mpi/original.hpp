@@ -30,13 +30,14 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
   X(Comm_set_errhandler, (MPI_Comm, MPI_Errhandler))                                                           \
   X(Comm_size, (MPI_Comm, int*))                                                                               \
   X(Comm_split, (MPI_Comm, int color, int key, MPI_Comm*))                                                     \
-  X(Comm_split_type, (MPI_Comm, int kind, int key, MPI_Info, MPI_Comm*))                                       \
   X(Comm_test_inter, (MPI_Comm, int*))                                                                         \
   X(Get_address, (const void*, MPI_Aint*))                                                                     \
   X(Grequest_complete, (MPI_Request))                                                                          \
   X(Grequest_start, (MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, \
                      void* state, MPI_Request*))                                                               \
   X(Group_free, (MPI_Group*))                                                                                  \
+  X(Init, (int*, char***))                                                                                     \
+  X(Init_thread, (int*, char***, int required, int* provided))                                                 \
   X(Irecv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Request*))                      \
   X(Isend, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm, MPI_Request*))                \
   X(Op_commutative, (MPI_Op, int*))                                                                            \
@@ -84,6 +85,7 @@ extern Original original;
 // What the shim has in place of each.
 #define SMELT_MPI_DECLARE(name, parameters, ...) int serve_##name parameters;
 SMELT_MPI_SERVED(SMELT_MPI_DECLARE)
+SMELT_MPI_BEGINNING(SMELT_MPI_DECLARE)
 #undef SMELT_MPI_DECLARE
 #define SMELT_MPI_DECLARE(name, parameters, ...) int serve_X_##name parameters;
 SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DECLARE)

@@ -174,7 +174,7 @@
   X(T_cvar_write, (MPI_T_cvar_handle handle, const void* value), (handle, value))                      \
   X(T_category_get_cvars, (int index, int length, int* indices), (index, length, indices))
 
-// What begins MPI: not served, but who calls it tells which library is the program's.
+// What begins MPI. Who calls it tells which library is the program's.
 #define SMELT_MPI_BEGINNING(X)                     \
   X(Init, (int* argc, char*** argv), (argc, argv)) \
   X(Init_thread, (int* argc, char*** argv, int required, int* provided), (argc, argv, required, provided))

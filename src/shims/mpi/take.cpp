@@ -44,8 +44,8 @@ bool find_handles(const Library& library) noexcept {
   SMELT_MPI_OPENMPI_HANDLES(SMELT_MPI_HANDLE)
 #undef SMELT_MPI_HANDLE
   const auto is_there = [](auto... handle) { return ((number_of(handle) != 0) && ...); };
-  return is_there(MPI_COMM_NULL, MPI_COMM_WORLD, MPI_COMM_SELF, MPI_GROUP_NULL, MPI_REQUEST_NULL, MPI_INFO_NULL,
-                  MPI_ERRORS_RETURN, MPI_DATATYPE_NULL, MPI_OP_NULL, MPI_INT, MPI_CHAR, MPI_BYTE, MPI_MIN);
+  return is_there(MPI_COMM_NULL, MPI_COMM_WORLD, MPI_COMM_SELF, MPI_GROUP_NULL, MPI_REQUEST_NULL, MPI_ERRORS_RETURN,
+                  MPI_DATATYPE_NULL, MPI_OP_NULL, MPI_INT, MPI_CHAR, MPI_BYTE, MPI_MIN);
 }
 #else
 bool find_handles(const Library&) noexcept { return true; }
@@ -72,13 +72,10 @@ constexpr bool of_requests(Function function) noexcept {
 
 void* const serve[functions] = {
 #define SMELT_MPI_SERVE(name, ...) of_requests(Function::name) ? nullptr : reinterpret_cast<void*>(serve_##name),
-    SMELT_MPI_SERVED(SMELT_MPI_SERVE)
-#undef SMELT_MPI_SERVE
-#define SMELT_MPI_SERVE(name, ...) nullptr,
-        SMELT_MPI_BEGINNING(SMELT_MPI_SERVE)
+    SMELT_MPI_SERVED(SMELT_MPI_SERVE) SMELT_MPI_BEGINNING(SMELT_MPI_SERVE)
 #undef SMELT_MPI_SERVE
 #define SMELT_MPI_SERVE(name, ...) reinterpret_cast<void*>(serve_X_##name),
-            SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_SERVE)
+        SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_SERVE)
 #undef SMELT_MPI_SERVE
 };
 

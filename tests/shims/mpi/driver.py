@@ -136,6 +136,10 @@ def test_race(mpi):
                 fail(f"on {firm} of {ranks} ranks the library goes on serving what it has served:\n{text}")
     mpi.run(2, mpi.program("nonblocking"), "single", "60", "1", variables=often)
     mpi.run(2, mpi.program("race"), "threads", "100", variables=often)
+    for ranks in (2, 3):
+        text = mpi.run(ranks, mpi.program("race"), "settling", variables={"SMELT_VERBOSE": "1"})
+        if len(re.findall(r"MPI_Allreduce: taken over [1-9]", text)) != ranks:
+            fail(f"communicators did not get to smelt:\n{text}")
     # Ranks that sleep while they wait, and wake up late.
     preload = f"{mpi.programs}/libshim_mpi_slow.so:{mpi.shim}"
     ranks, said = 2, "MPI_Bcast: passed on [1-9]\\d+ times: the library is faster here from 64 KiB on, below 128 KiB"

@@ -5,6 +5,8 @@
 //                              bits in every call
 //   mpirun -n N race ibits     the same, the first ones nonblocking
 //   mpirun -n N race threads   each thread has a communicator of its own (MPI_THREAD_MULTIPLE)
+//   mpirun -n N race settling  a communicator's first calls while another thread creates one
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -120,12 +122,34 @@ void threads(int rounds) {
   for (auto& comm : comms) MPI_Comm_free(&comm);
 }
 
+/// A communicator that gets to smelt in one thread while another thread creates one, which the other ranks take part in
+/// only after they have heard of the first thread.
+void settling() {
+  MPI_Comm comm, side, created;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_dup(MPI_COMM_WORLD, &side);
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int i = 0; i < 100; ++i) {
+      int sum = 0;
+      MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, comm);
+      require(sum == i * size, "a sum in a thread");
+    }
+    for (int to = 1; rank == 0 && to < size; ++to) MPI_Send(nullptr, 0, MPI_INT, to, 0, side);
+  });
+  if (rank != 0) MPI_Recv(nullptr, 0, MPI_INT, 0, 0, side, MPI_STATUS_IGNORE);
+  MPI_Comm_dup(MPI_COMM_WORLD, &created);
+  other.join();
+  for (MPI_Comm* each : {&comm, &side, &created}) MPI_Comm_free(each);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   int level = MPI_THREAD_SINGLE;
-  MPI_Init_thread(&argc, &argv, mode == "threads" ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
+  const bool several = mode == "threads" || mode == "settling";
+  MPI_Init_thread(&argc, &argv, several ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &level);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 400;
@@ -133,6 +157,7 @@ int main(int argc, char** argv) {
   if (mode == "bits") bits(rounds, 0);
   if (mode == "ibits") bits(rounds, rounds / 2);
   if (mode == "threads") threads(level == MPI_THREAD_MULTIPLE ? rounds : 1);
+  if (mode == "settling" && level == MPI_THREAD_MULTIPLE) settling();
   if (rank == 0) std::printf("all right\n");
   MPI_Finalize();
 }

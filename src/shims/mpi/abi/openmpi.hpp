@@ -103,7 +103,6 @@ inline constexpr unsigned handle_shift = 6;
   X(Comm, MPI_COMM_SELF, ompi_mpi_comm_self)                             \
   X(Group, MPI_GROUP_NULL, ompi_mpi_group_null)                          \
   X(Request, MPI_REQUEST_NULL, ompi_request_null)                        \
-  X(Info, MPI_INFO_NULL, ompi_mpi_info_null)                             \
   X(Errhandler, MPI_ERRORS_RETURN, ompi_mpi_errors_return)
 
 #define SMELT_MPI_HANDLE(kind, name, symbol) inline constinit MPI_##kind name{};
@@ -113,13 +112,12 @@ SMELT_MPI_OPENMPI_HANDLES(SMELT_MPI_HANDLE)
 inline constexpr int MPI_SUCCESS = 0, MPI_ERR_REQUEST = 7, MPI_ERR_NO_MEM = 39, MPI_ERR_OTHER = 16,
                      MPI_ERR_IN_STATUS = 18, MPI_T_ERR_CVAR_SET_NEVER = 64, MPI_ANY_SOURCE = -1, MPI_ANY_TAG = -1,
                      MPI_PROC_NULL = -2, MPI_UNDEFINED = -32766, MPI_KEYVAL_INVALID = -1, MPI_THREAD_MULTIPLE = 3,
-                     MPI_COMM_TYPE_SHARED = 0, MPI_COMBINER_NAMED = 0, MPI_COMBINER_DUP = 1,
-                     MPI_COMBINER_CONTIGUOUS = 2, MPI_COMBINER_VECTOR = 3, MPI_COMBINER_HVECTOR = 5,
-                     MPI_COMBINER_INDEXED = 6, MPI_COMBINER_HINDEXED = 8, MPI_COMBINER_INDEXED_BLOCK = 9,
-                     MPI_COMBINER_HINDEXED_BLOCK = 18, MPI_COMBINER_STRUCT = 11, MPI_COMBINER_SUBARRAY = 12,
-                     MPI_COMBINER_F90_REAL = 14, MPI_COMBINER_F90_COMPLEX = 15, MPI_COMBINER_F90_INTEGER = 16,
-                     MPI_COMBINER_RESIZED = 17, MPI_T_VERBOSITY_USER_BASIC = 0, MPI_T_BIND_NO_OBJECT = 0,
-                     MPI_T_SCOPE_CONSTANT = 0;
+                     MPI_COMBINER_NAMED = 0, MPI_COMBINER_DUP = 1, MPI_COMBINER_CONTIGUOUS = 2, MPI_COMBINER_VECTOR = 3,
+                     MPI_COMBINER_HVECTOR = 5, MPI_COMBINER_INDEXED = 6, MPI_COMBINER_HINDEXED = 8,
+                     MPI_COMBINER_INDEXED_BLOCK = 9, MPI_COMBINER_HINDEXED_BLOCK = 18, MPI_COMBINER_STRUCT = 11,
+                     MPI_COMBINER_SUBARRAY = 12, MPI_COMBINER_F90_REAL = 14, MPI_COMBINER_F90_COMPLEX = 15,
+                     MPI_COMBINER_F90_INTEGER = 16, MPI_COMBINER_RESIZED = 17, MPI_T_VERBOSITY_USER_BASIC = 0,
+                     MPI_T_BIND_NO_OBJECT = 0, MPI_T_SCOPE_CONSTANT = 0;
 
 inline MPI_Status* const MPI_STATUS_IGNORE = nullptr;
 inline MPI_Status* const MPI_STATUSES_IGNORE = nullptr;

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
 #include <chrono>
@@ -23,13 +25,32 @@ namespace {
 
 constinit std::atomic<int> under_way{0};
 
+/// What processes that can open each other's descriptors under /proc have in common. A machine that is the copy of
+/// another may have the same start of the kernel, and one in a container the same host.
+std::uint64_t find_machine() noexcept {
+  char text[sizeof(utsname::nodename) + 128] = {};
+  std::size_t length = 0;
+  if (const int boot = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC); boot >= 0) {
+    length = static_cast<std::size_t>(std::max<ssize_t>(read(boot, text, 64), 0));
+    ::close(boot);
+  }
+  utsname host = {};
+  (void)uname(&host);
+  struct stat pids = {};
+  (void)stat("/proc/self/ns/pid", &pids);
+  length += static_cast<std::size_t>(std::snprintf(text + length, sizeof text - length, "%s %llu", host.nodename,
+                                                   static_cast<unsigned long long>(pids.st_ino)));
+  return std::hash<std::string_view>{}({text, length});
+}
+
 }  // namespace
 
 RankInfo own_rank_info() noexcept {
+  static const std::uint64_t machine = find_machine();
   RankInfo info;
   std::memset(&info, 0, sizeof info);
   const char* name = std::getenv("SMELT_MPI_MACHINE");
-  info.machine = std::hash<std::string_view>{}(name != nullptr ? name : "");
+  info.machine = machine ^ std::hash<std::string_view>{}(name != nullptr ? name : "");
   CPU_ZERO(&info.cpus);
   (void)sched_getaffinity(0, sizeof info.cpus, &info.cpus);
   return info;

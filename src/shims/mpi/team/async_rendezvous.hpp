@@ -38,7 +38,7 @@ class Descriptor {
 
 /// What a rank publishes to ranks that may be on the same machine.
 struct RankInfo {
-  std::uint64_t machine;  ///< hash of SMELT_MPI_MACHINE
+  std::uint64_t machine;  ///< names the start of its kernel, the host, the namespace of its pid, and SMELT_MPI_MACHINE
   cpu_set_t cpus;         ///< its affinity mask
 };
 RankInfo own_rank_info() noexcept;

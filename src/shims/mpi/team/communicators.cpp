@@ -35,6 +35,9 @@ bool is_own(int keyval) noexcept {
   return false;
 }
 
+constinit std::atomic<const char*> first_thread{nullptr};  // an address in its storage; may be another's after its end
+constinit std::atomic<bool> several_threads{false};
+
 int delete_nothing(MPI_Comm, int, void*, void*) { return MPI_SUCCESS; }
 
 /// Whether the program may have keyvals: Open MPI gives a new one the lowest free number. A program that has freed as
@@ -85,6 +88,24 @@ Copy::Copy(MPI_Comm comm) noexcept {
 
 Copy::~Copy() {
   if (comm_ != MPI_COMM_NULL) original.Comm_free(&comm_);
+}
+
+void note_thread() noexcept {
+  static thread_local const char here = 0;
+  const char* first = nullptr;
+  if (first_thread.load(std::memory_order_relaxed) == &here) return;
+  if (first_thread.compare_exchange_strong(first, &here, std::memory_order_relaxed)) return;
+  several_threads.store(true, std::memory_order_relaxed);
+}
+
+bool may_create_communicators() noexcept {
+  return !follows_openmpi() || !several_threads.load(std::memory_order_relaxed);
+}
+
+void prepare_own_communicator() noexcept {
+  int level = 0;
+  if (follows_openmpi() && original.Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE)
+    (void)own_communicator();
 }
 
 MPI_Comm own_communicator() noexcept {

@@ -6,6 +6,11 @@
 // communicators, but from copies of those that it frees again. The copies are made by messages alone, as groups; but
 // then Open MPI copies attributes, too, which calls functions of the program's. So that is only done while the program
 // has no keyvals.
+//
+// Where several threads create communicators, Open MPI creates those with the oldest parent first, and others of the
+// process wait. A thread that the program does not expect to create any may then wait for a rank that waits for it; and
+// Open MPI 4.1 is known to hang without that. So with MPI_THREAD_MULTIPLE the shim creates its own communicator there
+// before there are other threads, and no other one once several threads have called collectives.
 #pragma once
 
 #include <utility>
@@ -32,6 +37,16 @@ class Copy {
 
 /// A keyval of the shim's own, which is not the program's.
 void note_own_keyval(int keyval) noexcept;
+
+/// Notes the thread of a collective.
+void note_thread() noexcept;
+
+/// Whether this thread may create a communicator now, if note_thread() has been called in those that may be creating
+/// others. False only with Open MPI.
+bool may_create_communicators() noexcept;
+
+/// After MPI is initialized: creates own_communicator() if there may be several threads later.
+void prepare_own_communicator() noexcept;
 
 /// A communicator of this process alone, whose errors are returned: for MPI functions that need one.
 MPI_Comm own_communicator() noexcept;

@@ -147,6 +147,7 @@ bool turns_ready(MpiTeam& team) noexcept {
 }
 
 void note_success(MPI_Comm comm, bool blocking) noexcept {
+  note_thread();
   MpiTeam* const team = need_team(comm);
   if (team == nullptr || team->settled || ++team->successes < calls_before()) return;
   if (!blocking) {
@@ -158,6 +159,7 @@ void note_success(MPI_Comm comm, bool blocking) noexcept {
 }
 
 void settle_for_good(MpiTeam& team) noexcept {
+  note_thread();
   if (team.settled || team.firm) return;
   int willing = wasted.load(std::memory_order_relaxed) < most_wasted ? 1 : 0, all = 0;
   original.Allreduce(&willing, &all, 1, MPI_INT, MPI_MIN, team.comm);
@@ -171,6 +173,7 @@ void settle_for_good(MpiTeam& team) noexcept {
 }
 
 void settle_soon(MPI_Comm comm) noexcept {
+  note_thread();
   MpiTeam* const team = need_team(comm);
   if (team == nullptr || team->settled) return;
   settle(*team);

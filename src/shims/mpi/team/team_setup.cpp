@@ -1,8 +1,9 @@
 // Settling a team: groups the ranks by machine, creates a smelt communicator for each machine, and decides by one vote.
 //
 // Rule: every rank calls the same collectives of the library, whatever fails on it. Then all ranks decide by one
-// allreduce. Ranks are on the same machine if they share MPI_COMM_TYPE_SHARED and the name in SMELT_MPI_MACHINE, and
-// can open the leader's memory (async_rendezvous.hpp).
+// allreduce. Ranks are on the same machine if own_rank_info() gives it the same name; then they must be able to open
+// the leader's memory (async_rendezvous.hpp). On one machine no communicator of the library is created: with several
+// threads that could wait for another thread's (communicators.hpp).
 #include <smelt/smelt.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "shims/mpi/original.hpp"
@@ -36,24 +38,26 @@ void rendezvous(MpiTeam& team, int fd, const std::vector<int>& places) {
   (void)rendezvous->take(&team.communicator, &team.local);
 }
 
-/// Fills in the tables of ranks and machines. `leader`: this machine's first rank.
-void survey(MpiTeam& team, int leader) {
+/// Fills in the tables of ranks and machines. Collective.
+void survey(MpiTeam& team) {
   const auto size = static_cast<std::size_t>(team.size);
-  std::vector<int> leader_of(size);
-  original.Allgather(&leader, 1, MPI_INT, leader_of.data(), 1, MPI_INT, team.comm);
+  const std::uint64_t own = own_rank_info().machine;
+  std::vector<std::uint64_t> names(size);
+  original.Allgather(&own, sizeof own, MPI_BYTE, names.data(), sizeof own, MPI_BYTE, team.comm);
   team.machine_of.assign(size, 0);
   team.local_of.assign(size, 0);
+  std::unordered_map<std::uint64_t, int> machines;
   for (std::size_t rank = 0; rank < size; ++rank) {
-    const auto first = static_cast<std::size_t>(leader_of[rank]);
-    if (first == rank) {
-      team.machine_of[rank] = static_cast<int>(team.machine_size.size());
-      team.machine_size.push_back(0);
-    }
-    team.machine_of[rank] = team.machine_of[first];
-    team.local_of[rank] = team.machine_size[static_cast<std::size_t>(team.machine_of[rank])]++;
+    const auto next = static_cast<int>(team.machine_size.size());
+    const auto [machine, is_new] = machines.emplace(names[rank], next);
+    if (is_new) team.machine_size.push_back(0);
+    team.machine_of[rank] = machine->second;
+    team.local_of[rank] = team.machine_size[static_cast<std::size_t>(machine->second)]++;
   }
   team.machines = static_cast<int>(team.machine_size.size());
   team.machine = team.machine_of[static_cast<std::size_t>(team.rank)];
+  team.local_rank = team.local_of[static_cast<std::size_t>(team.rank)];
+  team.local_size = team.machine_size[static_cast<std::size_t>(team.machine)];
   for (int machine = 0; machine < team.machines; ++machine) {
     team.first_of.push_back(static_cast<int>(team.by_machine.size()));
     for (int rank = 0; rank < team.size; ++rank) {
@@ -64,21 +68,19 @@ void survey(MpiTeam& team, int leader) {
   team.in_blocks = std::is_sorted(team.by_machine.begin(), team.by_machine.end());
 }
 
-/// A communicator of the library for the ranks of `all` on this machine, in the order of the team.
-MPI_Comm find_neighbours(const MpiTeam& team, MPI_Comm all, std::vector<RankInfo>& infos) {
-  MPI_Comm shared = MPI_COMM_NULL, neighbours = MPI_COMM_NULL;
-  original.Comm_split_type(all, MPI_COMM_TYPE_SHARED, team.rank, MPI_INFO_NULL, &shared);
-  const RankInfo own = own_rank_info();
-  int size = 0;
-  original.Comm_size(shared, &size);
-  infos.resize(static_cast<std::size_t>(size));
-  original.Allgather(&own, sizeof own, MPI_BYTE, infos.data(), sizeof own, MPI_BYTE, shared);
-  int color = 0;  // the first rank with the same name
-  while (infos[static_cast<std::size_t>(color)].machine != own.machine) ++color;
-  original.Comm_split(shared, color, team.rank, &neighbours);
-  original.Comm_free(&shared);
-  std::erase_if(infos, [&](const RankInfo& info) { return info.machine != own.machine; });
-  return neighbours;
+/// Creates the library's communicators that several machines need. Collective; the same result on all ranks.
+bool link_machines(MpiTeam& team) {
+  int able = may_create_communicators() ? 1 : 0, all = 0;
+  original.Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, team.comm);
+  if (all == 0) {
+    team.why = "a communicator on several machines, where several threads call Open MPI";
+    return false;
+  }
+  const Copy copy(team.comm);
+  if (copy.get() == MPI_COMM_NULL) return false;  // no more communicators
+  original.Comm_split(copy.get(), team.machine, team.rank, &team.neighbours);
+  original.Comm_split(copy.get(), team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
+  return true;
 }
 
 /// The handles that the first rank of a machine sends to the others.
@@ -111,15 +113,19 @@ class OfferFiles {
 };
 
 /// Collective over one machine's ranks. Returns whether this rank succeeded.
-bool connect(MpiTeam& team, const std::vector<RankInfo>& infos) {
+bool connect(MpiTeam& team) {
+  const MPI_Comm here = team.machines > 1 ? team.neighbours : team.comm;
+  const RankInfo own = own_rank_info();
+  std::vector<RankInfo> infos(static_cast<std::size_t>(team.local_size));
+  original.Allgather(&own, sizeof own, MPI_BYTE, infos.data(), sizeof own, MPI_BYTE, here);
   allow_reading();
   MachineOffer offer;
   std::optional<OfferFiles> files;
   if (team.leads()) files.emplace(offer, true, team.local_size);
-  original.Bcast(&offer, sizeof offer, MPI_BYTE, 0, team.neighbours);
+  original.Bcast(&offer, sizeof offer, MPI_BYTE, 0, here);
   if (!team.leads()) files.emplace(offer, false, team.local_size);
   int able = files->there() && enabled() && knows_machine() ? 1 : 0, all = 0;
-  original.Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, team.neighbours);
+  original.Allreduce(&able, &all, 1, MPI_INT, MPI_MIN, here);
   if (all == 0) return false;
   try {
     rendezvous(team, files->memory(), places_of(infos));
@@ -142,21 +148,13 @@ void settle(MpiTeam& team) noexcept {
   enum { able, lonely, counting, followed, answers };
   int mine[answers] = {}, all[answers] = {};
   try {
-    const Copy copy(team.comm);
-    if (copy.get() == MPI_COMM_NULL) throw std::bad_alloc();  // no more communicators, on all ranks alike
-    std::vector<RankInfo> infos;
-    team.neighbours = find_neighbours(team, copy.get(), infos);
-    original.Comm_rank(team.neighbours, &team.local_rank);
-    original.Comm_size(team.neighbours, &team.local_size);
-    int leader = team.rank;
-    original.Bcast(&leader, 1, MPI_INT, 0, team.neighbours);
-    survey(team, leader);
+    survey(team);
     const bool alone = team.local_size == 1;
-    mine[able] = alone ? enabled() : connect(team, infos);
+    const bool linked = team.machines == 1 || link_machines(team);
+    mine[able] = linked && (alone ? enabled() : connect(team)) ? 1 : 0;
     mine[lonely] = alone ? 1 : 0;
     mine[counting] = verbose() ? 1 : 0;
     mine[followed] = mine[able] != 0 && follow_library(advance_pending) ? 1 : 0;
-    if (team.machines > 1) original.Comm_split(copy.get(), team.leads() ? 0 : MPI_UNDEFINED, team.rank, &team.leaders);
   } catch (const std::exception&) {
     mine[able] = 0;
   }
