@@ -332,6 +332,7 @@ int serve_Finalize() {
   release_progress();
   release_types();
   release_own_communicator();
+  note_end_of_world();
   return original.Finalize();
 }
 

@@ -31,6 +31,7 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
   X(Comm_size, (MPI_Comm, int*))                                                                               \
   X(Comm_split, (MPI_Comm, int color, int key, MPI_Comm*))                                                     \
   X(Comm_test_inter, (MPI_Comm, int*))                                                                         \
+  X(Finalized, (int*))                                                                                         \
   X(Get_address, (const void*, MPI_Aint*))                                                                     \
   X(Grequest_complete, (MPI_Request))                                                                          \
   X(Grequest_start, (MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, \
@@ -38,6 +39,7 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
   X(Group_free, (MPI_Group*))                                                                                  \
   X(Init, (int*, char***))                                                                                     \
   X(Init_thread, (int*, char***, int required, int* provided))                                                 \
+  X(Initialized, (int*))                                                                                       \
   X(Irecv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Request*))                      \
   X(Isend, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm, MPI_Request*))                \
   X(Op_commutative, (MPI_Op, int*))                                                                            \

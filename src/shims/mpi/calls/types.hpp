@@ -39,7 +39,8 @@ struct Type {
 extern constinit std::atomic<std::uint32_t> type_generation;
 const Type* look_up_type(MPI_Datatype type) noexcept;
 
-/// The facts about a datatype; null if the library rejects it (no type, or not committed). The pointer is valid until
+/// The facts about a datatype; null if the library rejects it (no type, or not committed), or outside of MPI_Init and
+/// MPI_Finalize. The pointer is valid until
 /// the type is freed. Cost: a look-up in a small table of this thread.
 inline const Type* type_of(MPI_Datatype type) noexcept {
   const auto& entry = cached_types[spread(type) % type_cache_size];

@@ -35,6 +35,9 @@ bool is_own(int keyval) noexcept {
   return false;
 }
 
+enum class World { unknown, there, gone };
+constinit std::atomic<World> world{World::unknown};
+
 constinit std::atomic<const char*> first_thread{nullptr};  // an address in its storage; may be another's after its end
 constinit std::atomic<bool> several_threads{false};
 
@@ -89,6 +92,20 @@ Copy::Copy(MPI_Comm comm) noexcept {
 Copy::~Copy() {
   if (comm_ != MPI_COMM_NULL) original.Comm_free(&comm_);
 }
+
+bool is_world_there() noexcept {
+  const World known = world.load(std::memory_order_relaxed);
+  if (known != World::unknown) return known == World::there;
+  int initialized = 0, finalized = 0;
+  original.Initialized(&initialized);
+  original.Finalized(&finalized);
+  if (initialized == 0 || finalized != 0) return false;
+  World expected = World::unknown;
+  world.compare_exchange_strong(expected, World::there, std::memory_order_relaxed);
+  return true;
+}
+
+void note_end_of_world() noexcept { world.store(World::gone, std::memory_order_relaxed); }
 
 void note_thread() noexcept {
   static thread_local const char here = 0;

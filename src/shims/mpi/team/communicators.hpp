@@ -48,6 +48,13 @@ bool may_create_communicators() noexcept;
 /// After MPI is initialized: creates own_communicator() if there may be several threads later.
 void prepare_own_communicator() noexcept;
 
+/// Whether MPI_COMM_WORLD and MPI_COMM_SELF are there: not in programs that use sessions alone, nor after MPI_Finalize
+/// where they use sessions, too. Then nothing can be served.
+bool is_world_there() noexcept;
+
+/// Before MPI is finalized.
+void note_end_of_world() noexcept;
+
 /// A communicator of this process alone, whose errors are returned: for MPI functions that need one.
 MPI_Comm own_communicator() noexcept;
 

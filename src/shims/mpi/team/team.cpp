@@ -65,9 +65,12 @@ MpiTeam* make_team(MPI_Comm comm) {
   team->comm = comm;
   original.Comm_rank(comm, &team->rank);
   original.Comm_size(comm, &team->size);
-  if (between != 0 || team->size == 1) {
+  const bool world = is_world_there();
+  if (between != 0 || team->size == 1 || !world) {
     team->settled = true;
-    team->why = between != 0 ? "an intercommunicator" : "a communicator of one rank";
+    team->why = !world         ? "a session outside of MPI_Init and MPI_Finalize"
+                : between != 0 ? "an intercommunicator"
+                               : "a communicator of one rank";
   }
   const std::lock_guard lock(registry);
   if (keyval == MPI_KEYVAL_INVALID) {
