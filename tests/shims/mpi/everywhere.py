@@ -233,6 +233,8 @@ def compare_sessions(mpi, smelt, program):
     ours, err, status = run(mpi.command(smelt, 2, program), 60, {**environment, "SMELT_VERBOSE": "1"}, late="not over")
     if status != 0 or sorted(plain.splitlines()) != sorted(ours.splitlines()):
         return f"without smelt:\n{plain}\nwith it (status {status}):\n{ours}{err}", True
+    if mpi.name == "impi-rt":  # whose MPI_Session_init does what MPI_Init does
+        return "the same", False
     if "a session outside of MPI_Init and MPI_Finalize" not in err:
         return f"nothing was passed on in a session:\n{err}", True
     if ("taken over" in err) != ("beside" in program):
