@@ -34,6 +34,8 @@ const std::vector<Setting>& settings() {
       {"SMELT_MPI_AFTER", "64", "collectives of an MPI communicator before it gets one of smelt; equal on all ranks"},
       {"SMELT_MPI_MACHINE", "", "any text; MPI ranks with different texts are treated as being on different machines"},
       {"SMELT_MPI_RACE", "32", "calls of one kind before the MPI library may challenge smelt at it; 0: it may not"},
+      {"SMELT_MPI_RANKS", "all",
+       "here: ranks on other machines and spawned ones may lack the preload library (set by smelt run); else all"},
       {"SMELT_OPENMP", "1", "0: the preload library of OpenMP passes everything on to the runtime"},
       {"SMELT_PTHREAD", "1", "0: the preload library of pthread barriers passes everything on to the C library"},
       {"SMELT_REVALIDATE", "0",

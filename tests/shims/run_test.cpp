@@ -107,6 +107,20 @@ TEST(Run, TellsProcessesOfMpiTheHardware) {
   EXPECT_EQ(run({"--without", "mpi"}), "no path\n");
 }
 
+TEST(Run, TellsProcessesOfMpiWhetherItStartsEachOfThem) {
+  const auto ranks = [](const Words& environment) {
+    return smelt({"run", "/bin/sh", "-c", "echo ${SMELT_MPI_RANKS-not told}"}, "", environment).out;
+  };
+  EXPECT_EQ(ranks({}), "here\n");
+  EXPECT_EQ(ranks({"SMELT_MPI_RANKS=all"}), "all\n");
+  for (const char* rank : {"PMI_RANK=0", "PMIX_RANK=1", "OMPI_COMM_WORLD_RANK=0"}) {
+    EXPECT_EQ(ranks({rank}), "not told\n") << rank;
+    EXPECT_EQ(ranks({rank, "SMELT_MPI_RANKS=here"}), "not told\n") << "the launcher was started under smelt, too";
+    EXPECT_EQ(ranks({rank, "SMELT_MPI_RANKS=all"}), "all\n");
+  }
+  EXPECT_EQ(smelt({"run", "--without", "mpi", "/bin/sh", "-c", "echo ${SMELT_MPI_RANKS-not told}"}).out, "not told\n");
+}
+
 TEST(Run, IsSilentByDefault) {
   const auto call = smelt({"run", "--", barrier_program, "2", "0.05"});
   EXPECT_EQ(call.exit_code, 0);

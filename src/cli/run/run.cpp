@@ -208,6 +208,20 @@ void announce_hardware() {
   save_hardware(*machine);
 }
 
+/// A launcher gives its ranks on other machines another environment, or none. Ranks that start `smelt run` themselves
+/// all do so.
+void announce_ranks() {
+  constexpr const char* ranks = "SMELT_MPI_RANKS";
+  const char* const told = std::getenv(ranks);
+  const bool in_rank = std::getenv("PMI_RANK") != nullptr || std::getenv("PMIX_RANK") != nullptr ||
+                       std::getenv("OMPI_COMM_WORLD_RANK") != nullptr;
+  if (!in_rank) {
+    setenv(ranks, "here", 0);
+  } else if (told != nullptr && std::strcmp(told, "here") == 0) {
+    unsetenv(ranks);
+  }
+}
+
 [[noreturn]] void become(const Program& program, const std::vector<std::string>& words) {
   restore_signals();
   std::vector<char*> argv;
@@ -238,7 +252,10 @@ void run(const RunFlags& arguments) {
   if (!list.empty()) setenv("LD_PRELOAD", list.c_str(), 1);
   if (wants_memory(arguments)) setenv("SMELT_MEMORY", arguments.memory.c_str(), 1);
   const auto serves_mpi = [](const Choice& choice) { return choice.preload && choice.runtime == Runtime::mpi; };
-  if (std::any_of(choices.begin(), choices.end(), serves_mpi)) announce_hardware();
+  if (std::any_of(choices.begin(), choices.end(), serves_mpi)) {
+    announce_hardware();
+    announce_ranks();
+  }
   become(program, arguments.words);
 }
 

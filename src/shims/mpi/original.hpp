@@ -37,6 +37,7 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
   X(Grequest_start, (MPI_Grequest_query_function*, MPI_Grequest_free_function*, MPI_Grequest_cancel_function*, \
                      void* state, MPI_Request*))                                                               \
   X(Group_free, (MPI_Group*))                                                                                  \
+  X(Group_translate_ranks, (MPI_Group, int n, const int* ranks, MPI_Group, int* translated))                   \
   X(Init, (int*, char***))                                                                                     \
   X(Init_thread, (int*, char***, int required, int* provided))                                                 \
   X(Initialized, (int*))                                                                                       \

@@ -258,6 +258,26 @@ def test_early(mpi):
         fail(f"left behind: {left_behind()}")
 
 
+def test_mixed(mpi):
+    """Where `smelt run` started the launcher, ranks elsewhere may lack the preload library: then nobody has it."""
+    here, served = {"SMELT_MPI_RANKS": "here", "SMELT_VERBOSE": "1"}, r"MPI_Allreduce: taken over [1-9]"
+    program = mpi.program("mixed")
+    text = mpi.run(2, program, "sums", variables=here)
+    if len(re.findall(served, text)) != 2:
+        fail(f"all ranks are here, and smelt does not serve them:\n{text}")
+    # As on two machines, with one rank each, of which one does not have it.
+    script = ('export OMPI_COMM_WORLD_LOCAL_SIZE=1 MPI_LOCALNRANKS=1; '
+              '[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 0 ] || unset LD_PRELOAD; exec "$0" "$@"')
+    text = mpi.run(2, "sh", "-c", script, program, "sums", within=60, variables=here)
+    if re.search(served, text) or "ranks elsewhere may lack smelt" not in text:
+        fail(f"smelt serves ranks that are here alone, or does not say that it does not:\n{text}")
+    if mpi.kind == "mpich":  # 4.0 reports an error in MPI_Comm_spawn
+        return
+    text = mpi.run(2, program, "spawn", within=60, variables=here)
+    if len(re.findall(served, text)) != 2 or "ranks elsewhere may lack smelt" not in text:
+        fail(f"smelt does not serve the ranks that are here, or a spawned one:\n{text}")
+
+
 def kill_one(mpi, program):
     process = subprocess.Popen(mpi.command(2, program, "spin"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True, env=mpi.environment(), start_new_session=True)

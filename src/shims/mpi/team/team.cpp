@@ -1,8 +1,11 @@
 #include "shims/mpi/team/team.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <new>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -57,20 +60,75 @@ int forget(MPI_Comm comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
+/// A number from the environment; `otherwise` without one, or with one below `least`.
+int setting(const char* name, int least, int otherwise) noexcept {
+  const char* const text = std::getenv(name);
+  const int number = text != nullptr && *text != '\0' ? std::atoi(text) : least - 1;
+  return number >= least ? number : otherwise;
+}
+
+/// The job's ranks on this machine, as its launcher tells them: those of Open MPI, MPICH and Intel MPI, or Slurm. 0: it
+/// does not.
+int local_ranks() noexcept {
+  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+    if (const int ranks = setting(name, 1, 0); ranks > 0) return ranks;
+  }
+  return setting("SLURM_STEP_NUM_NODES", 1, 0) == 1 ? setting("SLURM_STEP_NUM_TASKS", 1, 0) : 0;
+}
+
+/// Whether all processes of a communicator are of this one's MPI_COMM_WORLD. Throws std::bad_alloc.
+bool within_world(MPI_Comm comm, int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size)), in_world(ranks.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  MPI_Group own = MPI_GROUP_NULL, world = MPI_GROUP_NULL;
+  original.Comm_group(comm, &own);
+  original.Comm_group(MPI_COMM_WORLD, &world);
+  original.Group_translate_ranks(own, size, ranks.data(), world, in_world.data());
+  original.Group_free(&own);
+  original.Group_free(&world);
+  return std::find(in_world.begin(), in_world.end(), MPI_UNDEFINED) == in_world.end();
+}
+
+/// Whether ranks of a communicator may not have the shim: these would not take part in an agreement.
+bool may_lack_shim(MPI_Comm comm, int size) {
+  static const bool only_here = [] {
+    const char* const ranks = std::getenv("SMELT_MPI_RANKS");
+    return ranks != nullptr && std::strcmp(ranks, "here") == 0;
+  }();
+  if (!only_here) return false;
+  static const bool world_is_here = [] {
+    int world = 0;
+    original.Comm_size(MPI_COMM_WORLD, &world);
+    return local_ranks() == world;
+  }();
+  return !world_is_here || !within_world(comm, size);
+}
+
+/// Why the library serves a communicator from the beginning; null if smelt may.
+const char* why_not(MPI_Comm comm, int between, int size) {
+  if (!is_world_there()) return "a session outside of MPI_Init and MPI_Finalize";
+  if (between != 0) return "an intercommunicator";
+  if (size == 1) return "a communicator of one rank";
+  if (may_lack_shim(comm, size))
+    return "ranks elsewhere may lack smelt: start `smelt run` in each, not around the launcher";
+  return nullptr;
+}
+
 MpiTeam* make_team(MPI_Comm comm) {
   int between = 0;
   if (original.Comm_test_inter(comm, &between) != MPI_SUCCESS) return nullptr;
+  int rank = 0, size = 0;
+  original.Comm_rank(comm, &rank);
+  original.Comm_size(comm, &size);
+  const char* const why = why_not(comm, between, size);
   auto* team = new (std::nothrow) MpiTeam;
   if (team == nullptr) return nullptr;
   team->comm = comm;
-  original.Comm_rank(comm, &team->rank);
-  original.Comm_size(comm, &team->size);
-  const bool world = is_world_there();
-  if (between != 0 || team->size == 1 || !world) {
+  team->rank = rank;
+  team->size = size;
+  if (why != nullptr) {
     team->settled = true;
-    team->why = !world         ? "a session outside of MPI_Init and MPI_Finalize"
-                : between != 0 ? "an intercommunicator"
-                               : "a communicator of one rank";
+    team->why = why;
   }
   const std::lock_guard lock(registry);
   if (keyval == MPI_KEYVAL_INVALID) {
@@ -79,13 +137,6 @@ MpiTeam* make_team(MPI_Comm comm) {
   }
   teams()[number_of(comm)] = team;
   return team;
-}
-
-/// A number from the environment; `otherwise` without one, or with one below `least`.
-int setting(const char* name, int least, int otherwise) noexcept {
-  const char* const text = std::getenv(name);
-  const int number = text != nullptr && *text != '\0' ? std::atoi(text) : least - 1;
-  return number >= least ? number : otherwise;
 }
 
 }  // namespace
