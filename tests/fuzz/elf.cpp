@@ -4,7 +4,7 @@
 #include "fuzz.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto elf = smelt::cli::parse_elf(smelt::fuzz::text_of(data, size));
+  const auto elf = smelt::cli::parse_elf(smelt::fuzz::text_of(data, size), [](std::string_view) { return true; });
   if (!elf) return 0;
   std::size_t bytes = 0;
   for (const auto& name : elf->needed) bytes += name.size();

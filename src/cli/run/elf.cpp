@@ -28,11 +28,11 @@ std::optional<T> at(std::string_view bytes, std::uint64_t offset) {
 }
 
 /// The zero-terminated text at `offset`; empty if it does not end inside the file or is too long.
-std::string text_at(std::string_view bytes, std::uint64_t offset) {
+std::string_view text_at(std::string_view bytes, std::uint64_t offset) {
   if (offset >= bytes.size()) return {};
   const auto text = bytes.substr(offset, max_name_bytes);
   const auto end = text.find('\0');
-  return end == std::string_view::npos ? std::string() : std::string(text.substr(0, end));
+  return end == std::string_view::npos ? std::string_view() : text.substr(0, end);
 }
 
 bool is_of_this_machine(const Elf64_Ehdr& header) {
@@ -42,7 +42,8 @@ bool is_of_this_machine(const Elf64_Ehdr& header) {
 
 class Reader {
  public:
-  Reader(std::string_view bytes, const Elf64_Ehdr& header) : bytes_(bytes), header_(header) {}
+  Reader(std::string_view bytes, const Elf64_Ehdr& header, AsksFor asks_for)
+      : bytes_(bytes), header_(header), asks_for_(asks_for) {}
 
   std::optional<Elf> read() {
     Elf elf;
@@ -85,7 +86,7 @@ class Reader {
       if (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE) != 0) elf.program = true;
     }
     for (const auto& entry : entries) {
-      if (entry.d_tag == DT_NEEDED) elf.needed.push_back(string(entry.d_un.d_val));
+      if (entry.d_tag == DT_NEEDED) elf.needed.emplace_back(string(entry.d_un.d_val));
       if (entry.d_tag == DT_SONAME) elf.soname = string(entry.d_un.d_val);
       if (entry.d_tag == DT_RPATH) elf.rpath = string(entry.d_un.d_val);
       if (entry.d_tag == DT_RUNPATH) elf.runpath = string(entry.d_un.d_val);
@@ -118,7 +119,9 @@ class Reader {
     for (std::uint64_t i = 1; i < symbols_to_look_at(); ++i) {
       const auto symbol = at<Elf64_Sym>(bytes_, symbols_ + i * sizeof(Elf64_Sym));
       if (!symbol || text_left_ == 0) return;
-      if (symbol->st_shndx == SHN_UNDEF && symbol->st_name != 0) elf.wanted.push_back(string(symbol->st_name));
+      if (symbol->st_shndx != SHN_UNDEF || symbol->st_name == 0) continue;
+      const auto name = string(symbol->st_name);
+      if (asks_for_(name)) elf.wanted.emplace_back(name);
     }
   }
 
@@ -132,11 +135,11 @@ class Reader {
 
   /// A name. All names together are shorter than the file. A file that gives the same long name again and again was not
   /// written by a linker, and would take unlimited memory.
-  std::string string(std::uint64_t offset) {
+  std::string_view string(std::uint64_t offset) {
     if (strings_ == nowhere || text_left_ == 0) return {};
-    auto text = text_at(bytes_, strings_ + offset);
+    const auto text = text_at(bytes_, strings_ + offset);
     text_left_ -= std::min<std::uint64_t>(text_left_, text.size());
-    return text_left_ == 0 ? std::string() : text;
+    return text_left_ == 0 ? std::string_view() : text;
   }
 
   /// Converts an address in the loaded image to an offset in the file.
@@ -154,6 +157,7 @@ class Reader {
   std::string_view bytes_;
   std::uint64_t text_left_ = bytes_.size();
   Elf64_Ehdr header_;
+  AsksFor asks_for_;
   std::vector<Elf64_Phdr> loads_;
   std::optional<Elf64_Phdr> dynamic_;
   std::uint64_t strings_ = nowhere, symbols_ = nowhere, hash_ = nowhere, gnu_hash_ = nowhere;
@@ -184,7 +188,7 @@ std::string machine_name(std::uint16_t machine) {
   }
 }
 
-std::optional<Elf> parse_elf(std::string_view bytes) {
+std::optional<Elf> parse_elf(std::string_view bytes, AsksFor asks_for) {
   if (bytes.substr(0, SELFMAG) != ELFMAG) return std::nullopt;
   const auto header = at<Elf64_Ehdr>(bytes, 0);
   if (!header) return std::nullopt;
@@ -194,11 +198,11 @@ std::optional<Elf> parse_elf(std::string_view bytes) {
     foreign.machine = swapped ? __builtin_bswap16(header->e_machine) : header->e_machine;
     return foreign;
   }
-  return Reader(bytes, *header).read();
+  return Reader(bytes, *header, asks_for).read();
 }
 
-std::optional<Elf> read_elf(const std::string& file) {
-  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+std::optional<Elf> read_elf(const std::string& file, AsksFor asks_for) {
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return std::nullopt;
   struct stat status = {};
   std::optional<Elf> elf;
@@ -206,24 +210,12 @@ std::optional<Elf> read_elf(const std::string& file) {
     const auto size = static_cast<std::size_t>(status.st_size);
     void* const memory = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (memory != MAP_FAILED) {
-      elf = parse_elf({static_cast<const char*>(memory), size});
+      elf = parse_elf({static_cast<const char*>(memory), size}, asks_for);
       munmap(memory, size);
     }
   }
   close(fd);
   return elf;
-}
-
-bool is_loadable(const std::string& file) {
-  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return false;
-  struct stat status = {};
-  Elf64_Ehdr header = {};
-  const bool loadable = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-                        pread(fd, &header, sizeof header, 0) == ssize_t{sizeof header} &&
-                        std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && is_of_this_machine(header);
-  close(fd);
-  return loadable;
 }
 
 }  // namespace smelt::cli

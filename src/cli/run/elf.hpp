@@ -18,18 +18,18 @@ struct Elf {
   std::vector<std::string> needed;
   std::string rpath;  ///< directories separated by colons, as in the file
   std::string runpath;
-  std::vector<std::string> wanted;  ///< symbols that another file must define
+  std::vector<std::string> wanted;  ///< symbols that another file must define, of those asked for
   bool intercepts = false;          ///< stands between a program and the C library, as the runtimes of sanitizers do
 };
 
+/// Whether a symbol is asked for: most files want thousands.
+using AsksFor = bool (*)(std::string_view symbol);
+
 /// Empty if `bytes` is no ELF file, or one that is truncated or inconsistent. Never reads out of bounds.
-std::optional<Elf> parse_elf(std::string_view bytes);
+std::optional<Elf> parse_elf(std::string_view bytes, AsksFor asks_for);
 
 /// The same for a file. Also empty if it cannot be read.
-std::optional<Elf> read_elf(const std::string& file);
-
-/// Whether the file is a regular one that read_elf() would find loadable, judged by its header alone.
-bool is_loadable(const std::string& file);
+std::optional<Elf> read_elf(const std::string& file, AsksFor asks_for);
 
 /// "x86-64", "AArch64", ... or the number.
 std::string machine_name(std::uint16_t machine);

@@ -37,14 +37,6 @@ std::string directory_of(const std::string& file) {
   return path.substr(0, path.rfind('/'));
 }
 
-std::string first_with(const std::vector<std::string>& directories, const std::string& name) {
-  for (const auto& directory : directories) {
-    const std::string file = directory + "/" + name;
-    if (is_loadable(file)) return file;
-  }
-  return {};
-}
-
 std::uint32_t number_at(const std::string& text, std::size_t offset) {
   std::uint32_t value = 0;
   if (offset + sizeof value <= text.size()) std::memcpy(&value, text.data() + offset, sizeof value);
@@ -59,7 +51,7 @@ std::string text_at(const std::string& text, std::size_t offset) {
 
 bool has_text_at(const std::string& text, std::size_t offset, const std::string& expected) {
   if (offset > text.size() || text.size() - offset <= expected.size()) return false;
-  return text.compare(offset, expected.size(), expected) == 0 && text[offset + expected.size()] == '\0';
+  return text[offset + expected.size()] == '\0' && text.compare(offset, expected.size(), expected) == 0;
 }
 
 }  // namespace
@@ -102,24 +94,36 @@ std::vector<std::string> directories_of(const std::string& list, const std::stri
   return directories;
 }
 
-LibrarySearch::LibrarySearch(const std::string& file, const Elf& program) {
+LibrarySearch::LibrarySearch(const std::string& file, const Elf& program, AsksFor asks_for) : asks_for_(asks_for) {
   if (program.runpath.empty()) rpath_of_program_ = directories_of(program.rpath, file);
   const char* path = std::getenv("LD_LIBRARY_PATH");
   if (path != nullptr) environment_ = directories_of(path, file);
 }
 
-std::string LibrarySearch::find(const std::string& name, const std::string& by, const Elf& needing) {
+LibrarySearch::Found LibrarySearch::load(const std::string& file) const {
+  auto elf = read_elf(file, asks_for_);
+  return elf && elf->loadable ? Found({file, *std::move(elf)}) : std::nullopt;
+}
+
+LibrarySearch::Found LibrarySearch::first_with(const Directories& directories, const std::string& name) const {
+  for (const auto& directory : directories) {
+    if (auto found = load(directory + "/" + name)) return found;
+  }
+  return std::nullopt;
+}
+
+LibrarySearch::Found LibrarySearch::find(const std::string& name, const std::string& by, const Elf& needing) {
   if (name.find('/') != std::string::npos) {
     const auto places = directories_of(name, by);
-    return !places.empty() && is_loadable(places.front()) ? places.front() : std::string();
+    return places.empty() ? std::nullopt : load(places.front());
   }
   if (needing.runpath.empty()) {
-    if (auto file = first_with(directories_of(needing.rpath, by), name); !file.empty()) return file;
-    if (auto file = first_with(rpath_of_program_, name); !file.empty()) return file;
+    if (auto found = first_with(directories_of(needing.rpath, by), name)) return found;
+    if (auto found = first_with(rpath_of_program_, name)) return found;
   }
-  if (auto file = first_with(environment_, name); !file.empty()) return file;
-  if (auto file = first_with(directories_of(needing.runpath, by), name); !file.empty()) return file;
-  if (auto file = find_in_cache(name); !file.empty()) return file;
+  if (auto found = first_with(environment_, name)) return found;
+  if (auto found = first_with(directories_of(needing.runpath, by), name)) return found;
+  if (auto found = find_in_cache(name)) return found;
   return first_with(directories_of(system_directories, by), name);
 }
 
@@ -137,12 +141,14 @@ std::string file_in_cache(const std::string& cache, const std::string& name,
   return {};
 }
 
-std::string LibrarySearch::find_in_cache(const std::string& name) {
+LibrarySearch::Found LibrarySearch::find_in_cache(const std::string& name) {
   if (!cache_read_) {
     cache_read_ = true;
     cache_ = read_text(cache_file);
   }
-  return file_in_cache(cache_, name, is_loadable);
+  Found found;
+  file_in_cache(cache_, name, [&](const std::string& file) { return (found = load(file)).has_value(); });
+  return found;
 }
 
 }  // namespace smelt::cli

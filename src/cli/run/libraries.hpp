@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,20 +11,29 @@
 
 namespace smelt::cli {
 
+struct FoundLibrary {
+  std::string file;
+  Elf elf;
+};
+
 /// Follows the loader's rules: DT_RPATH of the file that needs the library and of the program, LD_LIBRARY_PATH,
 /// DT_RUNPATH, /etc/ld.so.cache, the system's directories.
 class LibrarySearch {
  public:
-  /// For the program `file`.
-  LibrarySearch(const std::string& file, const Elf& program);
+  /// For the program `file`. `asks_for`: for read_elf().
+  LibrarySearch(const std::string& file, const Elf& program, AsksFor asks_for);
 
-  /// The file of the library `name` that the file `by` needs; empty if there is none for this machine.
-  std::string find(const std::string& name, const std::string& by, const Elf& needing);
+  /// The library `name` that the file `by` needs; nothing if there is none for this machine.
+  std::optional<FoundLibrary> find(const std::string& name, const std::string& by, const Elf& needing);
 
  private:
   using Directories = std::vector<std::string>;
-  std::string find_in_cache(const std::string& name);
+  using Found = std::optional<FoundLibrary>;
+  Found load(const std::string& file) const;
+  Found first_with(const Directories& directories, const std::string& name) const;
+  Found find_in_cache(const std::string& name);
 
+  AsksFor asks_for_;
   Directories rpath_of_program_;
   Directories environment_;
   std::string cache_;  ///< content of ldconfig's cache file

@@ -61,6 +61,12 @@ bool is_launcher(const std::string& name) {
                        "timeout", "stdbuf", "setsid", "nohup", "perf", "strace", "ltrace", "hwloc-bind", "unshare"});
 }
 
+/// The library may have any name. The preload library determines which MPI it is.
+bool is_of_mpi(std::string_view symbol) { return starts_with_any(symbol, {"MPI_", "PMPI_"}); }
+constexpr std::string_view barrier_of_threads = "pthread_barrier_wait";
+
+bool tells_runtime(std::string_view symbol) { return is_of_mpi(symbol) || symbol == barrier_of_threads; }
+
 bool is_executable(const std::string& file) {
   struct stat status = {};
   return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && access(file.c_str(), X_OK) == 0;
@@ -132,7 +138,7 @@ class Inspection {
           "it; run it without `smelt run`",
           file);
     }
-    const auto elf = read_elf(file);
+    const auto elf = read_elf(file, tells_runtime);
     if (!elf) return follow_script(file, words, depth);
     if (is_launcher(base_name(file)) && follow_launched(words, depth)) return;
     inspect_program(file, *elf);
@@ -197,7 +203,7 @@ class Inspection {
           fmt::format("{} is loaded by {}, which is another C library's than smelt's", file, elf.loader);
     }
     if (is_interpreter(base_name(file))) program_.loads_later = true;
-    LibrarySearch search(file, elf);
+    LibrarySearch search(file, elf, tells_runtime);
     visit(file, elf, search);
     if (notes_ && starts_with_any(base_name(file), {"python", "pypy"})) note_private_runtimes(python_sites(file));
   }
@@ -205,17 +211,14 @@ class Inspection {
   void visit(const std::string& file, const Elf& elf, LibrarySearch& search) {
     if (elf.intercepts) program_.obstacle = fmt::format("{} is or has a sanitizer, which has to be loaded first", file);
     for (const auto& symbol : elf.wanted) {
-      if (symbol == "pthread_barrier_wait") use(Runtime::pthread, fmt::format("{} calls {}", file, symbol));
-      // The library may have any name. The preload library determines which MPI it is.
-      if (starts_with_any(symbol, {"MPI_", "PMPI_"})) use(Runtime::mpi, fmt::format("{} calls {}", file, symbol));
+      use(is_of_mpi(symbol) ? Runtime::mpi : Runtime::pthread, fmt::format("{} calls {}", file, symbol));
     }
     for (const auto& name : elf.needed) {
       if (!seen_.insert(name).second) continue;
       if (starts_with_any(name, {"libc.so.", "libpthread.so.", "ld-linux"})) continue;
       recognise(name, file);
-      const std::string library = search.find(name, file, elf);
-      if (library.empty()) continue;  // the loader reports it
-      if (const auto needed = read_elf(library)) visit(library, *needed, search);
+      // Nothing: the loader reports it.
+      if (const auto library = search.find(name, file, elf)) visit(library->file, library->elf, search);
     }
   }
 
