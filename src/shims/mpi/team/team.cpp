@@ -67,10 +67,11 @@ int setting(const char* name, int least, int otherwise) noexcept {
   return number >= least ? number : otherwise;
 }
 
-/// The job's ranks on this machine, as its launcher tells them: those of Open MPI, MPICH and Intel MPI, or Slurm. 0: it
-/// does not.
+/// The job's ranks on this machine, as its launcher tells them: that of Open MPI, of MPICH and Intel MPI, of MVAPICH,
+/// or Slurm's. 0: it does not.
 int local_ranks() noexcept {
-  for (const char* name : {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}) {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "MVP_COMM_WORLD_LOCAL_SIZE"}) {
     if (const int ranks = setting(name, 1, 0); ranks > 0) return ranks;
   }
   return setting("SLURM_STEP_NUM_NODES", 1, 0) == 1 ? setting("SLURM_STEP_NUM_TASKS", 1, 0) : 0;
