@@ -85,6 +85,10 @@ std::vector<std::string> check_settings() {
   if (!is_choice(memory, "auto|interleave|local|huge|off")) {
     problems.push_back(fmt::format("SMELT_MEMORY={}: must be one of auto, interleave, local, huge, off", memory));
   }
+  const auto ranks = setting_value("SMELT_MPI_RANKS");
+  if (!is_choice(ranks, "here|all")) {
+    problems.push_back(fmt::format("SMELT_MPI_RANKS={}: must be one of here, all", ranks));
+  }
   for (const char* name : {"SMELT_MPI", "SMELT_OPENMP", "SMELT_PTHREAD", "SMELT_REVALIDATE", "SMELT_VERBOSE"}) {
     const auto value = setting_value(name);
     if (!is_choice(value, "0|1")) problems.push_back(fmt::format("{}={}: must be 0 or 1", name, value));

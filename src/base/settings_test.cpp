@@ -56,6 +56,8 @@ TEST(Settings, ChecksTheValueOfEachSetting) {
   }
   for (const char* good : {"spin", "yield", "sleep", "auto"}) EXPECT_EQ(problems_of("SMELT_WAIT", good), 0) << good;
   for (const char* bad : {"spi", "spin|yield", "aut", "o"}) EXPECT_EQ(problems_of("SMELT_WAIT", bad), 1) << bad;
+  for (const char* good : {"here", "all", ""}) EXPECT_EQ(problems_of("SMELT_MPI_RANKS", good), 0) << good;
+  for (const char* bad : {"hre", "her", "2"}) EXPECT_EQ(problems_of("SMELT_MPI_RANKS", bad), 1) << bad;
   for (const char* any : {"x", "/"}) EXPECT_EQ(problems_of("SMELT_CACHE_DIR", any), 0) << any;
   EXPECT_EQ(problems_of("SMELT", "1"), 0) << "another program's";
 }

@@ -314,13 +314,13 @@ SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DEFINE_OLD_INIT)
 
 int serve_Init(int* argc, char*** argv) {
   const int code = original.Init(argc, argv);
-  if (code == MPI_SUCCESS) prepare_own_communicator();
+  if (code == MPI_SUCCESS) prepare_for_threads();
   return code;
 }
 
 int serve_Init_thread(int* argc, char*** argv, int required, int* provided) {
   const int code = original.Init_thread(argc, argv, required, provided);
-  if (code == MPI_SUCCESS) prepare_own_communicator();
+  if (code == MPI_SUCCESS) prepare_for_threads();
   return code;
 }
 

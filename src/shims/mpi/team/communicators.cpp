@@ -119,7 +119,8 @@ bool may_create_communicators() noexcept {
   return !follows_openmpi() || !several_threads.load(std::memory_order_relaxed);
 }
 
-void prepare_own_communicator() noexcept {
+void prepare_for_threads() noexcept {
+  note_thread();
   int level = 0;
   if (follows_openmpi() && original.Query_thread(&level) == MPI_SUCCESS && level == MPI_THREAD_MULTIPLE)
     (void)own_communicator();

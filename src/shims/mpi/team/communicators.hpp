@@ -10,7 +10,7 @@
 // Where several threads create communicators, Open MPI creates those with the oldest parent first, and others of the
 // process wait. A thread that the program does not expect to create any may then wait for a rank that waits for it; and
 // Open MPI 4.1 is known to hang without that. So with MPI_THREAD_MULTIPLE the shim creates its own communicator there
-// before there are other threads, and no other one once several threads have called collectives.
+// before there are other threads, and no other one once a thread that did not initialize MPI has called a collective.
 #pragma once
 
 #include <utility>
@@ -38,15 +38,15 @@ class Copy {
 /// A keyval of the shim's own, which is not the program's.
 void note_own_keyval(int keyval) noexcept;
 
+/// After MPI is initialized: notes the thread, and creates own_communicator() if there may be others later.
+void prepare_for_threads() noexcept;
+
 /// Notes the thread of a collective.
 void note_thread() noexcept;
 
-/// Whether this thread may create a communicator now, if note_thread() has been called in those that may be creating
-/// others. False only with Open MPI.
+/// Whether this thread may create a communicator now: with Open MPI only if no other one has been noted, as that may be
+/// creating one.
 bool may_create_communicators() noexcept;
-
-/// After MPI is initialized: creates own_communicator() if there may be several threads later.
-void prepare_own_communicator() noexcept;
 
 /// Whether MPI_COMM_WORLD and MPI_COMM_SELF are there: not in programs that use sessions alone, nor after MPI_Finalize
 /// where they use sessions, too. Then nothing can be served.

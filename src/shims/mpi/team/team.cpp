@@ -94,7 +94,7 @@ bool within_world(MPI_Comm comm, int size) {
 bool may_lack_shim(MPI_Comm comm, int size) {
   static const bool only_here = [] {
     const char* const ranks = std::getenv("SMELT_MPI_RANKS");
-    return ranks != nullptr && std::strcmp(ranks, "here") == 0;
+    return ranks != nullptr && *ranks != '\0' && std::strcmp(ranks, "all") != 0;
   }();
   if (!only_here) return false;
   static const bool world_is_here = [] {
