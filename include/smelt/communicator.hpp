@@ -55,8 +55,12 @@ struct CommunicatorOptions {
   /// yields, and every 200 us while it sleeps. For other libraries that progress only when they are called. Must not
   /// call a collective of the same rank.
   void (*idle)(void* context) = nullptr;
-  void* idle_context = nullptr;
-  std::string algorithm;  ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
+  /// The same for what takes some 10 ns: called at every turn of a wait beyond the first polls, up to several times a
+  /// microsecond, and every 200 us while the rank sleeps. Returns 1 if there is more to do, else 0: with 1 the rank
+  /// does not sleep if it can help it, and else for 20 us at most.
+  int (*poll)(void* context) = nullptr;
+  void* idle_context = nullptr;  ///< of both
+  std::string algorithm;         ///< a recipe's text (smelt/schedule.hpp) for its operation; empty: the best one
 };
 
 struct Revalidation;

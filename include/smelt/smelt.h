@@ -129,7 +129,11 @@ typedef struct smelt_options {
   /* Called by a waiting rank on its thread, about every 20 us, and every 200 us while it sleeps. For libraries that
    * progress only when they are called. Must not call a collective of the same rank. */
   void (*idle)(void* context);
-  void* idle_context;
+  void* idle_context; /* of idle and of poll */
+  /* The same for what takes some 10 ns: called at every turn of a wait beyond the first polls, up to several times a
+   * microsecond, and every 200 us while the rank sleeps. Returns 1 if there is more to do, else 0: with 1 the rank does
+   * not sleep if it can help it, and else for 20 us at most. */
+  int (*poll)(void* context);
 } smelt_options;
 
 /* A communicator of `ranks` ranks on the PUs os_indices (a PU may repeat). os_indices NULL: one

@@ -28,6 +28,7 @@ constexpr std::uint64_t crowded_yield_ns = 5'000'000;
 constexpr std::uint64_t interrupt_every_ns = 20'000;
 constexpr std::uint64_t interrupt_overdue_ns = 20'000'000;
 constexpr std::uint64_t unfenced_sleep_ns = 1'000'000;
+constexpr std::uint64_t polling_nap_ns = 20'000;
 constexpr std::uint64_t noted_every_ns = 50'000;
 
 alignas(separation_bytes) constinit YieldSuppression process_yield_suppression;
@@ -159,12 +160,16 @@ class Waiter::SlowWait {
     return ask(start_);
   }
 
+  /// Does what there is to do meanwhile. True: there is more.
+  bool poll() noexcept { return waiter_.poll_ != nullptr && waiter_.poll_(waiter_.context_); }
+
   /// The phases. Each returns true if the wait is over (ready or interrupted).
   bool spin(std::uint64_t until) noexcept {
     const bool monitor = wait_detail::has_monitor();
     const std::uint64_t pause_ticks = to_ticks(pause_ns);
     for (std::uint64_t now = start_; now - start_ < until; now = ticks()) {
       if (ask(now)) return true;
+      (void)poll();
       const bool rests = monitor && now - start_ >= pause_ticks;
       for (int i = 0; i < 8; ++i) {
         if (ready()) {
@@ -183,7 +188,7 @@ class Waiter::SlowWait {
 
   /// Also returns false once yields are known to cost time slices, unless `always`.
   bool yield(std::uint64_t until, bool always) noexcept {
-    for (std::uint64_t now = start_; now - start_ < until;) {
+    for (std::uint64_t now = start_; poll() || now - start_ < until;) {
       if (ready()) return true;
       now = yield_once();
       if (ready() || ask(now)) return true;
@@ -195,12 +200,13 @@ class Waiter::SlowWait {
   bool sleep(const SleepMethod& sleep_method) noexcept {
     std::uint64_t nap_ns = 50'000;
     for (;;) {
+      const auto longest_ns = poll() ? polling_nap_ns : waiter_.config_.longest_sleep_ns;
       if (sleep_method.parking != nullptr) {
-        park(*sleep_method.parking);
+        park(*sleep_method.parking, longest_ns);
       } else if (sleep_method.sleep_for != nullptr) {
-        sleep_method.sleep_for(sleep_method.place, waiter_.config_.longest_sleep_ns);
+        sleep_method.sleep_for(sleep_method.place, longest_ns);
       } else {
-        const timespec nap = {0, static_cast<long>(nap_ns)};
+        const timespec nap = {0, static_cast<long>(std::min(nap_ns, longest_ns))};
         nanosleep(&nap, nullptr);
         nap_ns = std::min<std::uint64_t>(nap_ns * 2, unfenced_sleep_ns);
       }
@@ -234,11 +240,10 @@ class Waiter::SlowWait {
     return now - std::clamp(happened->load(std::memory_order_relaxed), before, now);
   }
 
-  void park(Parking& parking) noexcept {
+  void park(Parking& parking, std::uint64_t longest) noexcept {
     // Pairs with unpark() and unpark_by_rmw(). First the mark, then the barrier, then ready(): a waker that publishes
     // after the barrier sees the mark, and one that published before it is seen by ready(). Wakers by read-modify-write
     // change the same word: later ones see the mark, and earlier ones have published to this thread.
-    const auto longest = waiter_.config_.longest_sleep_ns;
     if (waiter_.config_.wakes_by_rmw) return park_unless([this] { return ready(); }, parking, longest);
     const auto marked = wait_detail::mark(parking);
     const bool fenced = heavy_barrier(waiter_.config_.across_processes);
@@ -283,8 +288,9 @@ Waiter::Waiter(const WaitConfig& config) noexcept
   }
 }
 
-void Waiter::set_interrupt(bool (*interrupt)(void*), void* context) noexcept {
+void Waiter::set_interrupt(bool (*interrupt)(void*), void* context, bool (*poll)(void*)) noexcept {
   interrupt_ = interrupt;
+  poll_ = poll;
   context_ = context;
   last_asked_ = ticks();
 }
@@ -317,7 +323,7 @@ bool Waiter::stay_awake(SlowWait& episode) noexcept {
     return false;
   }
   note_beginning(episode.start());
-  return episode.yield(yield_ticks_, always);
+  return yield_ticks_ != 0 && episode.yield(yield_ticks_, always);
 }
 
 bool Waiter::wait_slowly(bool (*ready)(void*), void* condition, SleepMethod sleep_method, const void* watch) noexcept {

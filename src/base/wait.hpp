@@ -138,8 +138,10 @@ class Waiter {
 
   /// wait() gives up when `interrupt(context)` returns true. The waiting thread calls it after the first spinning
   /// phase, about every 20 us to 50 ms. It is also called by the next wait that is longer than a few polls if the last
-  /// call was 20 ms ago, so that many short waits notice what one long wait would.
-  void set_interrupt(bool (*interrupt)(void*), void* context) noexcept;
+  /// call was 20 ms ago, so that many short waits notice what one long wait would. `poll(context)`, if given, does
+  /// something else at every turn of a wait beyond the first polls, a microsecond or less apart, and when a sleeper
+  /// looks around. While it returns true, the waiter does not sleep if it can help it, and else for 20 us at most.
+  void set_interrupt(bool (*interrupt)(void*), void* context, bool (*poll)(void*) = nullptr) noexcept;
 
   /// Returns true once `ready()` does, false if interrupted before. `ready` must be cheap, must not throw, and acquires
   /// the awaited data by a load of its own. The thread that makes it true calls unpark(*parking) afterwards. Without
@@ -201,6 +203,7 @@ class Waiter {
   std::uint64_t spin_ticks_ = 0;   ///< when the spinning phase ends
   std::uint64_t yield_ticks_ = 0;  ///< when the yielding phase ends
   bool (*interrupt_)(void*) = nullptr;
+  bool (*poll_)(void*) = nullptr;
   void* context_ = nullptr;
   std::uint64_t last_asked_ = 0;  ///< when the interrupt function was called last, in ticks()
   WaitConfig config_;

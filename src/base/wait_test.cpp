@@ -143,6 +143,56 @@ TEST(Waiter, CallsItsInterruptRarely) {
   }
 }
 
+// Also while the interrupt function is not due.
+TEST(Waiter, PollsAtEveryTurn) {
+  struct Calls {
+    std::uint64_t interrupts = 0, polls = 0;
+  };
+  for (const auto mode : {WaitMode::spin, WaitMode::yield}) {
+    Calls calls;
+    Waiter waiter(config_of(mode));
+    waiter.set_interrupt(
+        [](void* of) {
+          ++static_cast<Calls*>(of)->interrupts;
+          return false;
+        },
+        &calls,
+        [](void* of) {
+          ++static_cast<Calls*>(of)->polls;
+          return false;
+        });
+    std::uint64_t turns = 0;
+    EXPECT_TRUE(waiter.wait([&] { return ++turns == 5000; }));
+    EXPECT_GE(calls.polls, 5000 / 8 - 64);  // one in eight looks at the condition, after those that are inlined
+    EXPECT_LE(calls.interrupts, calls.polls);
+  }
+}
+
+TEST(Waiter, SleepsShortlyWhileThereIsMoreToPoll) {
+  for (const bool more : {false, true}) {
+    bool left = more;
+    Waiter waiter(config_of(WaitMode::sleep));
+    waiter.set_interrupt([](void*) { return false; }, &left, [](void* left) { return *static_cast<bool*>(left); });
+    std::vector<std::uint64_t> longest;
+    EXPECT_TRUE(waiter.wait_or_sleep([&] { return longest.size() == 3; },
+                                     [&](std::uint64_t longest_ns) { longest.push_back(longest_ns); }));
+    EXPECT_EQ(longest, std::vector<std::uint64_t>(3, more ? 20'000 : waiter.config().longest_sleep_ns));
+  }
+}
+
+TEST(Waiter, StaysAwakeWhileThereIsMoreToPoll) {
+  auto config = config_of(WaitMode::automatic);
+  config.slices_are_ours = true;  // else it would sleep where other programs need the PU
+  config.awake_ns = 1;
+  Waiter waiter(config);
+  int polls = 0, polls_before_sleep = 0;
+  waiter.set_interrupt([](void*) { return false; }, &polls,
+                       [](void* polls) { return ++*static_cast<int*>(polls) < 1000; });
+  EXPECT_TRUE(
+      waiter.wait_or_sleep([&] { return polls_before_sleep > 0; }, [&](std::uint64_t) { polls_before_sleep = polls; }));
+  EXPECT_GE(polls_before_sleep, 1000);
+}
+
 // Nor do short waits call it more often, except those in which the thread was kept from running.
 TEST(Waiter, CallsItsInterruptRarelyDuringShortWaits) {
   Waiter waiter(config_of(WaitMode::spin));

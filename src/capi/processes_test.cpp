@@ -188,20 +188,20 @@ TEST(CProcesses, ThreadsMayTakeTurnsAsTheRankWhereThatIsAskedFor) {
   }
 }
 
-TEST(CProcesses, WaitingRanksCallTheIdleFunction) {
+TEST(CProcesses, WaitingRanksCallTheIdleFunctions) {
   void* const memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   auto& calls = *new (memory) std::atomic<int>(0);
-  for (const char* const wait : {"spin", "sleep"}) {
+  const auto check = [&](const char* wait, bool polls) {
     calls = 0;
     const auto name = fresh_name();
     const auto results = in_processes(2, [&](int rank) {
       auto options = test_options();
       options.wait = wait;
-      if (rank == 0) {
-        options.idle = [](void* context) { ++*static_cast<std::atomic<int>*>(context); };
-        options.idle_context = &calls;
-      }
+      if (rank == 0 && !polls) options.idle = [](void* context) { ++*static_cast<std::atomic<int>*>(context); };
+      if (rank == 0 && polls)
+        options.poll = [](void* context) { return ++*static_cast<std::atomic<int>*>(context) % 2; };
+      options.idle_context = &calls;
       smelt_communicator* comm = nullptr;
       smelt_rank* member = nullptr;
       if (smelt_communicator_create_shared(name.c_str(), 2, rank, &options, &comm) != SMELT_OK) return complain(1);
@@ -213,7 +213,11 @@ TEST(CProcesses, WaitingRanksCallTheIdleFunction) {
       smelt_communicator_free(comm);
       return calls > 0 ? 0 : complain(4);
     });
-    EXPECT_EQ(results, std::vector<int>(2, 0)) << wait;
+    EXPECT_EQ(results, std::vector<int>(2, 0)) << wait << (polls ? ", poll" : ", idle");
+  };
+  for (const char* const wait : {"spin", "sleep"}) {
+    check(wait, false);
+    check(wait, true);
   }
   munmap(memory, 4096);
 }

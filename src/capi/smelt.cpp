@@ -53,6 +53,7 @@ smelt::CommunicatorOptions translate(const smelt_options& from) {
   if (from.pus != nullptr) to.pus.assign(from.pus, from.pus + from.pu_count);
   to.any_thread = from.any_thread != 0;
   to.idle = from.idle;
+  to.poll = from.poll;
   to.idle_context = from.idle_context;
   if (from.revalidate != 0) to.revalidate = from.revalidate > 0;
   return to;

@@ -316,7 +316,7 @@ Result<void> CommunicatorState::make_endpoints(std::span<const int> ranks) {
     wait.wait_began = &layout.control().wait_began;
   }
   constexpr std::uint64_t idle_every_ns = 200'000;
-  if (options.idle != nullptr) wait.longest_sleep_ns = idle_every_ns;
+  if (options.idle != nullptr || options.poll != nullptr) wait.longest_sleep_ns = idle_every_ns;
   endpoints.resize(static_cast<std::size_t>(group.size()));
   for (int rank : ranks) {
     endpoints[static_cast<std::size_t>(rank)] = std::make_unique<Endpoint>(*this, rank, wait);

@@ -112,6 +112,7 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join(const JoinRen
   agreed.profile = options.profile;
   agreed.any_thread = options.any_thread;
   agreed.idle = options.idle;
+  agreed.poll = options.poll;
   agreed.idle_context = options.idle_context;
   std::shared_ptr<CommunicatorState> state(new CommunicatorState(shared_config->machine, shared_config->group, agreed));
   std::move(std::begin(shared_config->plans), std::end(shared_config->plans), state->plans);

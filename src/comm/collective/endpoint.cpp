@@ -57,7 +57,7 @@ Endpoint::Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait)
       scratch_(2 * chunk_bytes_),
       seen_ticks_(links_.size()),
       absences_(links_.size()) {
-  waiter_.set_interrupt(&Endpoint::interrupted, this);
+  waiter_.set_interrupt(&Endpoint::interrupted, this, state.options.poll != nullptr ? &Endpoint::poll : nullptr);
   lending_.reserve(links_.size());
 }
 
@@ -189,6 +189,11 @@ bool Endpoint::misses(int peer) noexcept {
   if (now == 0 || !looked_again) return false;
   state_.fail_after_departure(peer, calls_ - 1);  // one that has given up did so after another departure: that is named
   return give_up();
+}
+
+bool Endpoint::poll(void* self) noexcept {
+  const CommunicatorOptions& options = static_cast<Endpoint*>(self)->state_.options;
+  return options.poll(options.idle_context) != 0;
 }
 
 bool Endpoint::interrupted(void* self) noexcept {

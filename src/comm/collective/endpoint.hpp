@@ -233,6 +233,7 @@ class alignas(separation_bytes) Endpoint {
   bool ensure_scratch(std::size_t element_bytes) noexcept;
   Link* link_to(int peer) noexcept;
   static bool interrupted(void* self) noexcept;
+  static bool poll(void* self) noexcept;
   std::uint64_t note_wait() noexcept;
   bool waits_in_vain() noexcept;
   bool misses(int peer) noexcept;
