@@ -34,8 +34,8 @@ const std::vector<Setting>& settings() {
       {"SMELT_MPI_AFTER", "64", "collectives of an MPI communicator before it gets one of smelt; equal on all ranks"},
       {"SMELT_MPI_MACHINE", "", "any text; MPI ranks with different texts are treated as being on different machines"},
       {"SMELT_MPI_RACE", "32", "calls of one kind before the MPI library may challenge smelt at it; 0: it may not"},
-      {"SMELT_MPI_RANKS", "all",
-       "here: ranks on other machines and spawned ones may lack the preload library (set by smelt run); else all"},
+      {"SMELT_MPI_RANKS", "",
+       "here: ranks elsewhere and spawned ones may lack the preload library (set by smelt run); all: none does"},
       {"SMELT_OPENMP", "1", "0: the preload library of OpenMP passes everything on to the runtime"},
       {"SMELT_PTHREAD", "1", "0: the preload library of pthread barriers passes everything on to the C library"},
       {"SMELT_REVALIDATE", "0",
@@ -86,7 +86,7 @@ std::vector<std::string> check_settings() {
     problems.push_back(fmt::format("SMELT_MEMORY={}: must be one of auto, interleave, local, huge, off", memory));
   }
   const auto ranks = setting_value("SMELT_MPI_RANKS");
-  if (!is_choice(ranks, "here|all")) {
+  if (!ranks.empty() && !is_choice(ranks, "here|all")) {
     problems.push_back(fmt::format("SMELT_MPI_RANKS={}: must be one of here, all", ranks));
   }
   for (const char* name : {"SMELT_MPI", "SMELT_OPENMP", "SMELT_PTHREAD", "SMELT_REVALIDATE", "SMELT_VERBOSE"}) {

@@ -19,6 +19,7 @@
 #include "shims/mpi/team/async_rendezvous.hpp"
 #include "shims/mpi/team/communicators.hpp"
 #include "shims/mpi/team/inter_machine.hpp"
+#include "shims/mpi/team/local_ranks.hpp"
 #include "shims/mpi/team/team.hpp"
 #include "shims/report.hpp"
 
@@ -144,6 +145,7 @@ int run_ready(InterceptedFunction& entry, MpiTeam& team, const Like& like, Descr
   const Way way = server == Server::smelt_at_rest ? Way::at_rest : Way::plain;
   if (serve(team, like, info.cell, way, describe, &code, &why)) {
     entry.took();
+    let_library_on(team.calls_to_step);
     return code;
   }
   entry.passed(why);
@@ -182,6 +184,7 @@ template <class Like>
       !run_known(*team, like, Way::held, &status))
     return false;
   entry.took();
+  let_library_on(team->calls_to_step);
   *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(*team);
   return true;
 }
@@ -211,12 +214,15 @@ int start(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, const
         *team, [&](TranslatedCall& task) { return describe(task, *team); }, request, &code);
     if (why == nullptr) {
       entry.took();
+      let_library_on(team->calls_to_step);
       return code;
     }
   }
   entry.passed(why);
   const int code = library();
-  if (code == MPI_SUCCESS && (team == nullptr || !team->settled)) note_success(comm, false);
+  if (code != MPI_SUCCESS) return code;
+  note_long_message();
+  if (team == nullptr || !team->settled) note_success(comm, false);
   return code;
 }
 
@@ -313,12 +319,14 @@ SMELT_MPI_PERSISTENT(SMELT_MPI_DEFINE_INIT)
 SMELT_MPI_PERSISTENT_OF_OLD(SMELT_MPI_DEFINE_OLD_INIT)
 
 int serve_Init(int* argc, char*** argv) {
+  join_local_ranks();
   const int code = original.Init(argc, argv);
   if (code == MPI_SUCCESS) prepare_for_threads();
   return code;
 }
 
 int serve_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  join_local_ranks();
   const int code = original.Init_thread(argc, argv, required, provided);
   if (code == MPI_SUCCESS) prepare_for_threads();
   return code;
@@ -333,6 +341,7 @@ int serve_Finalize() {
   release_types();
   release_own_communicator();
   note_end_of_world();
+  leave_local_ranks();
   return original.Finalize();
 }
 

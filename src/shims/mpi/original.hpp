@@ -41,8 +41,6 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
   X(Init, (int*, char***))                                                                                     \
   X(Init_thread, (int*, char***, int required, int* provided))                                                 \
   X(Initialized, (int*))                                                                                       \
-  X(Irecv, (void*, int count, MPI_Datatype, int source, int tag, MPI_Comm, MPI_Request*))                      \
-  X(Isend, (const void*, int count, MPI_Datatype, int target, int tag, MPI_Comm, MPI_Request*))                \
   X(Op_commutative, (MPI_Op, int*))                                                                            \
   X(Op_create, (MPI_User_function*, int commute, MPI_Op*))                                                     \
   X(Pack, (const void*, int count, MPI_Datatype, void* to, int room, int* position, MPI_Comm))                 \

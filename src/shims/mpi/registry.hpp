@@ -147,6 +147,52 @@
   SMELT_MPI_COMPLETING_MANY(X)
 #define SMELT_MPI_REQUESTS(X) SMELT_MPI_REQUESTS_OF_3_1(X) SMELT_MPI_LOOKING_AT_MANY(X)
 
+// What the library must get on with while the program calls nothing but collectives of smelt (functions/messages.cpp).
+// Documented as: the library's, also with large counts; noted, so that smelt's collectives let the library get on
+#define SMELT_MPI_MESSAGES_LIST(X, Suffix, Count)                                                                  \
+  X(Isend##Suffix, (SMELT_MPI_SENT(Count), MPI_Request * request), (data, count, type, peer, tag, comm, request))  \
+  X(Issend##Suffix, (SMELT_MPI_SENT(Count), MPI_Request * request), (data, count, type, peer, tag, comm, request)) \
+  X(Irsend##Suffix, (SMELT_MPI_SENT(Count), MPI_Request * request), (data, count, type, peer, tag, comm, request)) \
+  X(Irecv##Suffix, (SMELT_MPI_RECEIVED(Count), MPI_Request * request), (data, count, type, peer, tag, comm, request))
+// Documented as: the same, for all collectives from then on
+#define SMELT_MPI_MESSAGES_AGAIN_LIST(X, Suffix, Count)                                                                \
+  X(Send_init##Suffix, (SMELT_MPI_SENT(Count), MPI_Request * request), (data, count, type, peer, tag, comm, request))  \
+  X(Ssend_init##Suffix, (SMELT_MPI_SENT(Count), MPI_Request * request), (data, count, type, peer, tag, comm, request)) \
+  X(Rsend_init##Suffix, (SMELT_MPI_SENT(Count), MPI_Request * request), (data, count, type, peer, tag, comm, request)) \
+  X(Recv_init##Suffix, (SMELT_MPI_RECEIVED(Count), MPI_Request * request),                                             \
+    (data, count, type, peer, tag, comm, request))
+// Documented as: the same, for all collectives while there is a window
+#define SMELT_MPI_WINDOWS_LIST(X, Suffix, Unit)                                                                  \
+  X(Win_create##Suffix, (void* data, MPI_Aint size, Unit unit, MPI_Info info, MPI_Comm comm, MPI_Win* window),   \
+    (data, size, unit, info, comm, window))                                                                      \
+  X(Win_allocate##Suffix, (MPI_Aint size, Unit unit, MPI_Info info, MPI_Comm comm, void* data, MPI_Win* window), \
+    (size, unit, info, comm, data, window))                                                                      \
+  X(Win_allocate_shared##Suffix,                                                                                 \
+    (MPI_Aint size, Unit unit, MPI_Info info, MPI_Comm comm, void* data, MPI_Win* window),                       \
+    (size, unit, info, comm, data, window))
+// Documented as: the same
+#define SMELT_MPI_DYNAMIC_WINDOWS(X) \
+  X(Win_create_dynamic, (MPI_Info info, MPI_Comm comm, MPI_Win * window), (info, comm, window))
+// Documented as: the library's; the window is no longer noted
+#define SMELT_MPI_WINDOWS_END(X) X(Win_free, (MPI_Win * window), (window))
+#define SMELT_MPI_SENT(Count) const void *data, Count count, MPI_Datatype type, int peer, int tag, MPI_Comm comm
+#define SMELT_MPI_RECEIVED(Count) void *data, Count count, MPI_Datatype type, int peer, int tag, MPI_Comm comm
+#define SMELT_MPI_MESSAGES(X)       \
+  SMELT_MPI_MESSAGES_LIST(X, , int) \
+  SMELT_MPI_MESSAGES_LIST(X, _c, MPI_Count)
+#define SMELT_MPI_MESSAGES_AGAIN(X)       \
+  SMELT_MPI_MESSAGES_AGAIN_LIST(X, , int) \
+  SMELT_MPI_MESSAGES_AGAIN_LIST(X, _c, MPI_Count)
+#define SMELT_MPI_WINDOWS_BEGIN(X)        \
+  SMELT_MPI_WINDOWS_LIST(X, , int)        \
+  SMELT_MPI_WINDOWS_LIST(X, _c, MPI_Aint) \
+  SMELT_MPI_DYNAMIC_WINDOWS(X)
+#define SMELT_MPI_UNDER_WAY(X) \
+  SMELT_MPI_MESSAGES(X)        \
+  SMELT_MPI_MESSAGES_AGAIN(X)  \
+  SMELT_MPI_WINDOWS_BEGIN(X)   \
+  SMELT_MPI_WINDOWS_END(X)
+
 // What the program may free while a collective still needs it.
 // Documented as: deferred while a collective needs the object
 #define SMELT_MPI_FREEING(X)                  \
@@ -186,6 +232,7 @@
   SMELT_MPI_PERSISTENT(X)   \
   SMELT_MPI_LOCAL(X)        \
   SMELT_MPI_REQUESTS(X)     \
+  SMELT_MPI_UNDER_WAY(X)    \
   SMELT_MPI_FREEING(X)      \
   SMELT_MPI_ENDING(X)       \
   SMELT_MPI_VARIABLES(X)
@@ -196,5 +243,10 @@
   SMELT_MPI_OF_3_1(SMELT_MPI_FORM_NONBLOCKING, X) \
   SMELT_MPI_LOCAL_LIST(X, , int)                  \
   SMELT_MPI_REQUESTS_OF_3_1(X)                    \
+  SMELT_MPI_MESSAGES_LIST(X, , int)               \
+  SMELT_MPI_MESSAGES_AGAIN_LIST(X, , int)         \
+  SMELT_MPI_WINDOWS_LIST(X, , int)                \
+  SMELT_MPI_DYNAMIC_WINDOWS(X)                    \
+  SMELT_MPI_WINDOWS_END(X)                        \
   SMELT_MPI_FREEING(X)                            \
   SMELT_MPI_ENDING(X)

@@ -4,6 +4,7 @@
 //   mpirun -n N behaviour spin         collectives for ever; the driver kills a rank
 //   mpirun -n N behaviour abort        the last rank aborts while the others wait
 //   mpirun -n 2 behaviour early        rank 1 ends by MPI_Finalize while rank 0 waits for it in a collective
+//   mpirun -n 2 behaviour behind WAY   long messages, or a nonblocking collective, behind short collectives
 #include <pthread.h>
 #include <unistd.h>
 
@@ -45,6 +46,63 @@ void check_progress() {
   }
 }
 
+void sum_on(MPI_Comm comm, int rounds) {
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  for (int i = 0; i < rounds; ++i) {
+    long mine = i, sum = 0;
+    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
+    require(sum == static_cast<long>(i) * size, "a sum in a thread");
+  }
+}
+
+/// Long messages, or a nonblocking collective ("operation"), one of whose ranks calls nothing but blocking collectives,
+/// in which it hardly waits. `way`: how its message is started. Prints by how many collectives the messages got
+/// through.
+void check_behind(const std::string& way) {
+  constexpr long most = 2'000'000;
+  std::vector<char> data(1 << 20, 'x');
+  const int rank = world_rank(), bytes = static_cast<int>(data.size());
+  const bool receives = way == "matched" || way == "window";  // the one that only calls collectives
+  const bool sends = !receives && way != "operation";
+  MPI_Win window = MPI_WIN_NULL;
+  void* memory = nullptr;
+  MPI_Comm other = MPI_COMM_NULL;
+  MPI_Comm_dup(MPI_COMM_WORLD, &other);
+  sum_on(other, 200);
+  std::vector<char> result(data.size());
+  if (way == "window") MPI_Win_allocate(1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+  long calls = 0;
+  for (int round = 0; round < 10; ++round) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    if (way == "operation")
+      MPI_Iallreduce(data.data(), result.data(), bytes, MPI_SIGNED_CHAR, MPI_MAX, other, &request);
+    if (rank == 1 && receives) MPI_Isend(data.data(), bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD, &request);
+    if (rank == 1 && sends) MPI_Irecv(data.data(), bytes, MPI_CHAR, 0, 7, MPI_COMM_WORLD, &request);
+    if (rank == 0 && receives) {
+      MPI_Mprobe(1, 7, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+      MPI_Imrecv(data.data(), bytes, MPI_CHAR, &message, &request);
+    } else if (rank == 0 && way == "again") {
+      MPI_Send_init(data.data(), bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+      MPI_Start(&request);
+    } else if (rank == 0 && sends) {
+      MPI_Isend(data.data(), bytes, MPI_CHAR, 1, 7, MPI_COMM_WORLD, &request);
+    }
+    int there = 0, done = 0;
+    for (; done == 0; ++calls) {
+      if (rank == 1) MPI_Test(&request, &there, MPI_STATUS_IGNORE);
+      MPI_Allreduce(&there, &done, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+      require(calls < most, "a long message does not get on while a rank of it calls collectives");
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (rank == 0 && way == "again") MPI_Request_free(&request);
+  }
+  if (window != MPI_WIN_NULL) MPI_Win_free(&window);
+  MPI_Comm_free(&other);
+  if (rank == 0) std::printf("behind %ld collectives\n", calls);
+}
+
 /// A lock on the memory of a rank that waits in a collective.
 void check_one_sided() {
   const int rank = world_rank();
@@ -67,16 +125,6 @@ void check_one_sided() {
   MPI_Win_unlock(0, window);
   require(seen == world_size() - 1, "one-sided sum");
   MPI_Win_free(&window);
-}
-
-void sum_on(MPI_Comm comm, int rounds) {
-  int size = 0;
-  MPI_Comm_size(comm, &size);
-  for (int i = 0; i < rounds; ++i) {
-    long mine = i, sum = 0;
-    MPI_Allreduce(&mine, &sum, 1, MPI_LONG, MPI_SUM, comm);
-    require(sum == static_cast<long>(i) * size, "a sum in a thread");
-  }
 }
 
 /// Threads that use a communicator each, and one communicator by one thread after the other.
@@ -329,6 +377,12 @@ int main(int argc, char** argv) {
   if (std::strcmp(what, "abort") == 0) abort_late();
   if (std::strcmp(what, "early") == 0) {
     end_early();
+    MPI_Finalize();
+    return 0;
+  }
+  if (std::strcmp(what, "behind") == 0) {
+    sum_on(MPI_COMM_WORLD, 200);
+    check_behind(argc > 2 ? argv[2] : "");
     MPI_Finalize();
     return 0;
   }

@@ -112,6 +112,20 @@ def test_behaviour(mpi):
         fail(f"SMELT_MPI=0 was ignored:\n{text}")
 
 
+def test_behind(mpi):
+    """Long messages, in pieces, and a nonblocking collective of smelt, one of whose ranks calls nothing but smelt's
+    blocking collectives."""
+    smelt_alone = {"SMELT_MPI_RACE": "0", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
+                   "OMPI_MCA_btl_sm_single_copy_mechanism": "none", "UCX_TLS": "posix,sysv,self"}
+    # Without a note of what is under way the library gets on at every 16th collective.
+    for way, most in (("message", 700), ("again", 700), ("window", 700), ("operation", 900),
+                      ("matched", 20000)):
+        text = mpi.run(2, mpi.program("behaviour"), "behind", way, variables=smelt_alone)
+        calls = re.search(r"behind (\d+) collectives", text)
+        if not calls or int(calls[1]) > most:
+            fail(f"{way}: these should have got through by {most} collectives:\n{text}")
+
+
 def test_repeats(mpi):
     """Calls like earlier ones, without the report's samples and with them; and the test itself against the library."""
     for ranks, variables in ((1, {}), (2, {}), (3, {}), (3, {"SMELT_VERBOSE": "1"}), (2, {"SMELT_MPI": "0"})):
@@ -264,7 +278,8 @@ def test_early(mpi):
 
 
 def test_mixed(mpi):
-    """Where `smelt run` started the launcher, ranks elsewhere may lack the preload library: then nobody has it."""
+    """Where some rank lacks the preload library, or may, nobody has it: a rank of this machine; one elsewhere, where
+    `smelt run` started the launcher."""
     here, served = {"SMELT_MPI_RANKS": "here", "SMELT_VERBOSE": "1"}, r"MPI_Allreduce: taken over [1-9]"
     program = mpi.program("mixed")
     text = mpi.run(2, program, "sums", variables=here)
@@ -277,6 +292,17 @@ def test_mixed(mpi):
         text = mpi.run(2, "sh", "-c", script, program, "sums", within=60, variables={**here, "SMELT_MPI_RANKS": said})
         if re.search(served, text) or "ranks elsewhere may lack smelt" not in text:
             fail(f"smelt serves ranks that are here alone, or does not say that it does not:\n{text}")
+    # One rank of this machine does not have it; all have, in a script each, one of which is late.
+    script = '[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" != %d ] || %s; "$0" "$@"; exit $?'
+    for ranks, lacking in ((2, 0), (2, 1), (4, 2)):
+        text = mpi.run(ranks, "sh", "-c", script % (lacking, "unset LD_PRELOAD"), program, "sums", within=60,
+                       variables={"SMELT_VERBOSE": "1"})
+        if re.search(served, text) or "not all ranks have smelt" not in text:
+            fail(f"smelt serves where rank {lacking} lacks it, or does not say that it does not:\n{text}")
+    for variables in ({}, here):
+        text = mpi.run(2, "sh", "-c", script % (0, "sleep 1"), program, "sums", variables={"SMELT_VERBOSE": "1", **variables})
+        if len(re.findall(served, text)) != 2:
+            fail(f"all ranks have smelt, and it does not serve them:\n{text}")
     if mpi.kind == "mpich":  # 4.0 reports an error in MPI_Comm_spawn
         return
     text = mpi.run(2, program, "spawn", within=60, variables=here)

@@ -1,6 +1,6 @@
 // Jobs in which some ranks may not have the preload library.
 //
-//   mpirun -n N mixed sums     sums of all ranks; the driver takes the preload library from one of them
+//   mpirun -n N mixed sums     sums of all ranks; the driver takes the preload library from one of them, or does not
 //   mpirun -n N mixed spawn    sums with a spawned process that does not have it
 #include <string>
 

@@ -13,6 +13,7 @@ enum class MPI_Op : std::uint32_t {};
 enum class MPI_Request : std::uint32_t {};
 enum class MPI_Group : std::uint32_t {};
 enum class MPI_Info : std::uint32_t {};
+enum class MPI_Win : std::uint32_t {};
 enum class MPI_Errhandler : std::uint32_t {};
 
 struct MPI_Status {

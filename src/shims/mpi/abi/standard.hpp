@@ -13,6 +13,7 @@ enum class MPI_Op : std::uintptr_t {};
 enum class MPI_Request : std::uintptr_t {};
 enum class MPI_Group : std::uintptr_t {};
 enum class MPI_Info : std::uintptr_t {};
+enum class MPI_Win : std::uintptr_t {};
 enum class MPI_Errhandler : std::uintptr_t {};
 
 struct MPI_Status {

@@ -39,13 +39,20 @@ struct Type {
 extern constinit std::atomic<std::uint32_t> type_generation;
 const Type* look_up_type(MPI_Datatype type) noexcept;
 
+/// The facts about a datatype that this thread has asked for lately; else null.
+inline const Type* known_type(MPI_Datatype type) noexcept {
+  const auto& entry = cached_types[spread(type) % type_cache_size];
+  const bool known =
+      entry.handle == number_of(type) && entry.generation == type_generation.load(std::memory_order_acquire);
+  return known ? static_cast<const Type*>(entry.found) : nullptr;
+}
+
 /// The facts about a datatype; null if the library rejects it (no type, or not committed), or outside of MPI_Init and
 /// MPI_Finalize. The pointer is valid until
 /// the type is freed. Cost: a look-up in a small table of this thread.
 inline const Type* type_of(MPI_Datatype type) noexcept {
-  const auto& entry = cached_types[spread(type) % type_cache_size];
-  if (entry.handle == number_of(type) && entry.generation == type_generation.load(std::memory_order_acquire)) [[likely]]
-    return static_cast<const Type*>(entry.found);
+  if (const Type* const known = known_type(type); known != nullptr) [[likely]]
+    return known;
   return look_up_type(type);
 }
 

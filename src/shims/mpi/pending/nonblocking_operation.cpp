@@ -580,7 +580,7 @@ bool PersistentOperation::over() noexcept {
 
 int PersistentOperation::wait() noexcept {
   for (unsigned tries = 1; !over(); ++tries) {
-    if (tries % 64 == 0) make_progress(nullptr);
+    if (tries % 64 == 0) make_progress();
     if (tries > 4000) sched_yield();
   }
   return operation_->code() != MPI_SUCCESS ? report_failure(team_, operation_->code()) : MPI_SUCCESS;
@@ -600,7 +600,7 @@ static int wait_for(NonblockingOperation& operation) noexcept {
   if (!operation.crossing) return smelt_request_wait(operation.work);
   int status = SMELT_OK;
   for (int tries = 1; !over_now(operation, &status); ++tries) {
-    make_progress(nullptr);
+    make_progress();
     if (tries > 4000) sched_yield();
   }
   return status;

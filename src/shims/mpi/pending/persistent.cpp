@@ -236,7 +236,7 @@ int serve_Test(MPI_Request* request, int* flag, MPI_Status* status) {
   if (persistent->stand_in == MPI_REQUEST_NULL) {
     *flag = !persistent->active || persistent->work.over() ? 1 : 0;
     if (*flag != 0) return complete(*persistent, status);
-    make_progress(nullptr);
+    make_progress();
     return MPI_SUCCESS;
   }
   const SubstitutedRequests substituted(request, 1);

@@ -28,11 +28,28 @@ void prepare_progress() noexcept {
   unlock();
 }
 
-void make_progress(void*) noexcept {
+void make_progress() noexcept {
   if (!try_lock()) return;  // held by another thread, or by this one further up the stack
   int done = 0;
   if (prepared) original.Test(&pending, &done, MPI_STATUS_IGNORE);
   unlock();
+}
+
+constinit LibraryWork library_work;
+
+int poll_library(void*) noexcept {
+  make_progress();
+  return (library_work.awaited.load(std::memory_order_relaxed) |
+          library_work.lasting.load(std::memory_order_relaxed)) != 0
+             ? 1
+             : 0;
+}
+
+void take_step() noexcept {
+  make_progress();
+  // Another thread's message may be noted at the same time: then its number stays.
+  int steps = library_work.steps.load(std::memory_order_relaxed);
+  if (steps > 0) library_work.steps.compare_exchange_strong(steps, steps - 1, std::memory_order_relaxed);
 }
 
 void release_progress() noexcept {

@@ -13,7 +13,7 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
 // The awaited objects are guarded by their own locks; a thread that sees an old number is called again.
-constinit std::atomic<int> awaited{0};
+constinit std::atomic<int>& awaited = library_work.awaited;
 constinit std::atomic<void (*)() noexcept> follower{nullptr};  // release in follow_library(), acquire in follow()
 constinit std::atomic<bool> called{false};
 constinit std::mutex set_up;
@@ -137,7 +137,7 @@ bool try_out(void (*advance)() noexcept) noexcept {
   follower.store(advance, std::memory_order_release);
   prepare_progress();
   await_one_more();
-  for (int i = 0; i < 1000 && !called.load(std::memory_order_relaxed); ++i) make_progress(nullptr);
+  for (int i = 0; i < 1000 && !called.load(std::memory_order_relaxed); ++i) make_progress();
   await_one_less();
   set_hooked(false);
   return called.load(std::memory_order_relaxed);

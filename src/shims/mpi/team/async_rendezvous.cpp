@@ -128,7 +128,7 @@ void AsyncRendezvous::rendezvous() noexcept {
   smelt_options options{};
   options.keep_affinity = 1;
   options.any_thread = 1;
-  options.idle = make_progress;
+  options.poll = poll_library;
   options.pus = places_.empty() ? nullptr : places_.data();
   options.pu_count = places_.size();
   (void)smelt_communicator_create_shared_fd(fd_.get(), size_, &rank_, 1, &options, &communicator_);
@@ -145,7 +145,7 @@ int rendezvous_in_progress() noexcept { return under_way.load(std::memory_order_
 
 void finish_rendezvous() noexcept {
   while (under_way.load(std::memory_order_acquire) != 0) {
-    make_progress(nullptr);
+    make_progress();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
 }

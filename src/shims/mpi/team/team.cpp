@@ -12,6 +12,7 @@
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/pending/nonblocking_operation.hpp"
 #include "shims/mpi/team/communicators.hpp"
+#include "shims/mpi/team/local_ranks.hpp"
 #include "shims/report.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
@@ -67,16 +68,6 @@ int setting(const char* name, int least, int otherwise) noexcept {
   return number >= least ? number : otherwise;
 }
 
-/// The job's ranks on this machine, as its launcher tells them: that of Open MPI, of MPICH and Intel MPI, of MVAPICH,
-/// or Slurm's. 0: it does not.
-int local_ranks() noexcept {
-  for (const char* name :
-       {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "MVP_COMM_WORLD_LOCAL_SIZE"}) {
-    if (const int ranks = setting(name, 1, 0); ranks > 0) return ranks;
-  }
-  return setting("SLURM_STEP_NUM_NODES", 1, 0) == 1 ? setting("SLURM_STEP_NUM_TASKS", 1, 0) : 0;
-}
-
 /// Whether all processes of a communicator are of this one's MPI_COMM_WORLD. Throws std::bad_alloc.
 bool within_world(MPI_Comm comm, int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size)), in_world(ranks.size());
@@ -90,19 +81,29 @@ bool within_world(MPI_Comm comm, int size) {
   return std::find(in_world.begin(), in_world.end(), MPI_UNDEFINED) == in_world.end();
 }
 
-/// Whether ranks of a communicator may not have the shim: these would not take part in an agreement.
-bool may_lack_shim(MPI_Comm comm, int size) {
-  static const bool only_here = [] {
-    const char* const ranks = std::getenv("SMELT_MPI_RANKS");
-    return ranks != nullptr && *ranks != '\0' && std::strcmp(ranks, "all") != 0;
-  }();
-  if (!only_here) return false;
+/// What SMELT_MPI_RANKS says of ranks that may not have the shim.
+enum class Promise { none, here, all };  // nothing; those elsewhere, and spawned ones, may lack it; none does
+
+Promise promise() noexcept {
+  const char* const ranks = std::getenv("SMELT_MPI_RANKS");
+  if (ranks == nullptr || *ranks == '\0') return Promise::none;
+  return std::strcmp(ranks, "all") == 0 ? Promise::all : Promise::here;
+}
+
+/// Why ranks of a communicator may not have the shim, which would not take part in an agreement; null if all have.
+const char* why_not_all(MPI_Comm comm, int size) {
+  static const Promise promised = promise();
+  if (promised == Promise::all) return nullptr;
   static const bool world_is_here = [] {
     int world = 0;
     original.Comm_size(MPI_COMM_WORLD, &world);
     return local_ranks() == world;
   }();
-  return !world_is_here || !within_world(comm, size);
+  if (promised == Promise::here && (!world_is_here || !within_world(comm, size)))
+    return "ranks elsewhere may lack smelt: start `smelt run` in each, not around the launcher";
+  if (world_is_here && !all_local_ranks_joined())
+    return "not all ranks have smelt: preload it in all of them or in none";
+  return nullptr;
 }
 
 /// Why the library serves a communicator from the beginning; null if smelt may.
@@ -110,9 +111,7 @@ const char* why_not(MPI_Comm comm, int between, int size) {
   if (!is_world_there()) return "a session outside of MPI_Init and MPI_Finalize";
   if (between != 0) return "an intercommunicator";
   if (size == 1) return "a communicator of one rank";
-  if (may_lack_shim(comm, size))
-    return "ranks elsewhere may lack smelt: start `smelt run` in each, not around the launcher";
-  return nullptr;
+  return why_not_all(comm, size);
 }
 
 MpiTeam* make_team(MPI_Comm comm) {

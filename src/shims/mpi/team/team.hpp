@@ -75,7 +75,8 @@ struct MpiTeam {
   bool firm =
       false;  ///< the library permanently serves calls whose results depend on the server (global_call_info.hpp)
   std::uint64_t round = 0;
-  int successes = 0;  ///< of the library, counted until the agreement
+  int calls_to_step = 0;  ///< until the library makes a step of progress in any case (progress.hpp)
+  int successes = 0;      ///< of the library, counted until the agreement
   const char* why = "one of the first calls on its communicator";
   std::optional<Agreement> agreement;  ///< in progress
 

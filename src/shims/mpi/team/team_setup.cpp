@@ -32,7 +32,7 @@ namespace {
 void rendezvous(MpiTeam& team, int fd, const std::vector<int>& places) {
   const auto rendezvous = AsyncRendezvous::begin(fd, team.local_size, team.local_rank, places);
   while (!rendezvous->over()) {
-    make_progress(nullptr);
+    make_progress();
     std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   (void)rendezvous->take(&team.communicator, &team.local);
