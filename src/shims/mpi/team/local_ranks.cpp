@@ -84,8 +84,14 @@ pid_t launcher_of(const std::string& own_variable) {
   return pid;
 }
 
+/// Spawned by ranks whose launcher may be this one's, too, as MPICH's is, and which has no names for its jobs.
+bool is_of_unnamed_job() noexcept {
+  return std::getenv("PMI_SPAWNED") != nullptr && std::getenv("PMIX_NAMESPACE") == nullptr;
+}
+
 /// The same for all ranks of this machine, and for no other job. Empty: not known.
 std::string name_of_job() {
+  if (is_of_unnamed_job()) return {};
   const Launcher* const told = own_launcher();
   const char* const rank = told != nullptr ? std::getenv(told->local_rank) : nullptr;
   if (rank == nullptr) return {};
@@ -203,6 +209,7 @@ void join_local_ranks() noexcept {
 bool all_local_ranks_joined() noexcept {
   const std::lock_guard lock(set_up);
   if (shared == nullptr) return false;
+  // Relaxed: a number that is read too early is too low, which is safe.
   const int count = shared->joined.load(std::memory_order_relaxed);
   int answer = Count::none;
   const int own = count == local_ranks() ? Count::all : Count::not_all;
