@@ -274,7 +274,11 @@ Waiter::Waiter(const WaitConfig& config) noexcept
     case WaitMode::automatic:
       tight_polls_ = shares ? few_polls : alone_polls;
       spin_ticks_ = shares ? 0 : to_ticks(spin_ns);
-      yield_ticks_ = to_ticks(config.awake_ns != 0 ? config.awake_ns : shares ? crowded_yield_ns : yield_ns);
+      // At least one: a tick is 40 ns on some machines, and waiters without this phase do not stay awake to poll.
+      yield_ticks_ = std::max<std::uint64_t>(to_ticks(config.awake_ns != 0 ? config.awake_ns
+                                                      : shares             ? crowded_yield_ns
+                                                                           : yield_ns),
+                                             1);
       break;
     case WaitMode::spin:
       tight_polls_ = alone_polls;
