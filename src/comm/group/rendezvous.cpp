@@ -22,7 +22,7 @@ namespace smelt::comm {
 namespace {
 
 constexpr std::uint64_t magic = 0x3174656d746c656d;  // "meltmet1"
-constexpr std::uint32_t version = 8;
+constexpr std::uint32_t version = 9;
 constexpr std::size_t longest_name = 200;
 // The kernel maps so many bytes around a page that is read. Who reads the head must not map pages of the user region: a
 // page that two processes map cannot be moved to its NUMA node any more.

@@ -1,5 +1,6 @@
 #include "comm/group/shared_config.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.hpp"
@@ -30,8 +31,7 @@ std::string format_shared_config(const SharedConfig& shared_config) {
                      {"broadcast", to_json(plan.broadcast_tree)},
                      {"reason", plan.reason}});
   }
-  const Json json = {{"machine", Json::parse(format_machine(shared_config.machine))},
-                     {"group", shared_config.group.pus},
+  const Json json = {{"group", shared_config.group.pus},
                      {"topology", shared_config.options.topology},
                      {"barrier", shared_config.options.barrier},
                      {"algorithm", shared_config.options.algorithm},
@@ -40,15 +40,16 @@ std::string format_shared_config(const SharedConfig& shared_config) {
                      {"plans", plans},
                      {"parallelism", shared_config.parallelism},
                      {"profile", shared_config.profile}};
-  return json.dump();
+  return format_machine(shared_config.machine) + '\n' + json.dump();
 }
 
 Result<SharedConfig> parse_shared_config(std::string_view text) {
   try {
-    const Json json = Json::parse(text);
-    SharedConfig shared_config;
-    auto machine = parse_machine(json.at("machine").dump(), "the communicator's shared configuration");
+    const auto machine_end = std::min(text.rfind('\n'), text.size());
+    auto machine = parse_machine(text.substr(0, machine_end), "the communicator's shared configuration");
     if (!machine) return machine.error();
+    const Json json = Json::parse(text.substr(machine_end));
+    SharedConfig shared_config;
     shared_config.machine = std::move(*machine);
     shared_config.group.pus = json.at("group").get<std::vector<int>>();
     shared_config.options.topology = json.at("topology").get<std::string>();

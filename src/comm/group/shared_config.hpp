@@ -1,5 +1,6 @@
 // SharedConfig: the configuration that the creator of a communicator over processes publishes, so that all ranks plan
-// alike: machine, group, options, and the trees that a timed search has found. Stored as JSON.
+// alike: machine, group, options, and the trees that a timed search has found. Stored as the machine's JSON, followed
+// by a line with all else.
 #pragma once
 
 #include <string>
