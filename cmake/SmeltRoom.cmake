@@ -70,7 +70,7 @@ function(smelt_common_headers target)
 endfunction()
 
 # smelt_compile_together(target batch files...): where many files are as one, these are one of their own. The others
-# make batches as they do elsewhere; an empty batch is as large as usual.
+# that have no UNITY_GROUP make batches as they do elsewhere; an empty batch is as large as usual.
 function(smelt_compile_together target batch)
   if(NOT batch)
     set(batch ${CMAKE_UNITY_BUILD_BATCH_SIZE})
@@ -86,7 +86,8 @@ function(smelt_compile_together target batch)
   foreach(source ${others})
     math(EXPR group "${count} / ${batch}")
     get_source_file_property(apart ${source} SKIP_UNITY_BUILD_INCLUSION)
-    if(NOT apart)
+    get_source_file_property(grouped ${source} UNITY_GROUP)
+    if(NOT apart AND NOT grouped)
       set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
       math(EXPR count "${count} + 1")
     endif()

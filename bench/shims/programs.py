@@ -9,7 +9,7 @@ programs.toml lists the programs, one table each; its head says what the fields 
 in --place, where everything else is built and run, too. Debian's packages are installed with --install, as root; without
 it a program whose packages are missing is skipped, and the reason is told. A bare root that is gone afterwards:
 
-    tests/bare/run --user root './x run && bench/shims/programs.py --install'
+    tests/bare/run --user root './x build && bench/shims/programs.py --install'
 
 A start is the program once plain and once under `smelt run`, by turns in both orders, each in an empty directory.
 Output, standard error, exit status and the files that the entry names have to be the same in all of them. Starts are taken as
