@@ -80,7 +80,7 @@ bool run_alone(const Runtime& runtime, smelt_work work, InterceptedFunction& ent
 
 /// Whether the thread is parked or alone, with a hot team of this runtime.
 inline bool parked_by(const Runtime& runtime) noexcept {
-  return (smelt_openmp_state & (parked | alone)) != 0 && self.hot_team->runtime == &runtime;
+  return (smelt_openmp_state & (parked | alone)) != 0 && self.hot_team->runtime->is_one_with(runtime);
 }
 
 /// Which implementation runs a barrier.

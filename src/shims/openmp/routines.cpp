@@ -10,7 +10,7 @@ template <Family family, class Parked, class Alone, class Inside>
 int answer(int (*Runtime::*original)(), const void* caller, Parked when_parked, Alone when_alone,
            Inside when_inside) noexcept {
   const Runtime& below = runtime(family, caller);
-  if (smelt_openmp_state != outside && self.hot_team->runtime == &below) {
+  if (smelt_openmp_state != outside && self.hot_team->runtime->is_one_with(below)) {
     if (smelt_openmp_state == inside) return when_inside();
     if (smelt_openmp_state == parked) return when_parked();
     if (smelt_openmp_state == alone) return when_alone();

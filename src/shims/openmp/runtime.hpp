@@ -98,6 +98,11 @@ struct Runtime {
   Code code;            ///< of the runtime
   Code shim;
 
+  /// Whether this is the same library, for one of the families each: LLVM's runtime serves what GCC has built, too, and
+  /// what was linked with no runtime asks by the names of either family. What a thread does by one is seen by the
+  /// other.
+  bool is_one_with(const Runtime& other) const noexcept { return this == &other || library == other.library; }
+
   /// Another function of the runtime; null if it has none of that name.
   void* find(const char* name, const char* version) const noexcept;
 
