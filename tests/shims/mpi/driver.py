@@ -311,7 +311,16 @@ def test_mixed(mpi):
 
 
 def kill_one(mpi, program):
-    process = subprocess.Popen(mpi.command(2, program, "spin"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    """mpirun has to notice. MPICH 4.2.1 does so every other time; that of another library, or version, always."""
+    if status_of_killed(mpi, program, mpi.shim) != 0:
+        return
+    if all(status_of_killed(mpi, program, "libm.so.6") != 0 for _ in range(20)):
+        fail("mpirun did not notice the killed rank, as it does without smelt")
+
+
+def status_of_killed(mpi, program, preload):
+    """What mpirun returns where one of two ranks is killed."""
+    process = subprocess.Popen(mpi.command(2, program, "spin", preload=preload), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True, env=mpi.environment(), start_new_session=True)
     while "round 1000" not in process.stdout.readline():
         if process.poll() is not None:
@@ -322,8 +331,7 @@ def kill_one(mpi, program):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         fail("a killed rank left the others waiting")
-    if process.returncode == 0:
-        fail("mpirun did not notice the killed rank")
+    return process.returncode
 
 
 def test_tools(mpi):
