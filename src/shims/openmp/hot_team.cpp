@@ -1,5 +1,6 @@
 #include "shims/openmp/hot_team.hpp"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unwind.h>
 
@@ -28,17 +29,22 @@ class PrimaryThread {
  public:
   PrimaryThread() noexcept {
     // A child of fork() has no workers, so the hot team is dissolved in time. Once for all threads.
-    static const int registered = pthread_atfork([] { dissolve("fork"); }, nullptr, nullptr);
+    static const int registered = pthread_atfork([] { dissolve("fork"); }, nullptr, begin_child);
     static_cast<void>(registered);
   }
   ~PrimaryThread() {
-    dissolve("the thread ends");
-    retired_ = true;
+    retire();
     // In other states than outside, the process ends within a region, and other threads may still use the hot team.
     if (smelt_openmp_state == outside) smelt_team_free(hot_team_.team);
   }
   PrimaryThread(const PrimaryThread&) = delete;
   PrimaryThread& operator=(const PrimaryThread&) = delete;
+
+  /// No hot teams from here on.
+  void retire() noexcept {
+    dissolve("the thread ends");
+    retired_ = true;
+  }
 
   HotTeam& hot_team() noexcept { return hot_team_; }
   bool retired() const noexcept { return retired_; }
@@ -73,11 +79,13 @@ class PrimaryThread {
     hot_team_.copied = smelt_team_handed(hot_team_.team);
     hot_team_.runtime = &runtime;
     hot_team_.size = size;
-    hot_team_.pus = runtime.get_num_procs();
     return true;
   }
 
  private:
+  /// In a child of fork() that was called inside of a region: LLVM's runtime there is new, and the thread in no region.
+  static void begin_child() noexcept;
+
   static constexpr std::uint32_t plenty = 16;
   static constexpr std::uint32_t shortest_pass = 4;
   static constexpr std::uint32_t longest_pass = 4096;
@@ -94,6 +102,13 @@ PrimaryThread& master() noexcept {
   return own;
 }
 
+void PrimaryThread::begin_child() noexcept {
+  if (smelt_openmp_state == outside || self.hot_team->runtime->family != Family::llvm) return;
+  if (self.hot_team == &master().hot_team_) master().hot_team_.team = nullptr;  // in use by threads that are not here
+  smelt_openmp_state = outside;
+  self = {};
+}
+
 void join_hot_team(HotTeam& hot_team, int member) noexcept {
   self.hot_team = &hot_team;
   self.member = member;
@@ -105,6 +120,7 @@ void join_hot_team(HotTeam& hot_team, int member) noexcept {
 
 /// The function that the runtime runs in every member except the master, which returns from parallel_start.
 void serve(void* argument) noexcept {
+  dissolve("a region of another runtime");  // that the thread was in, or is
   HotTeam& hot_team = *static_cast<HotTeam*>(argument);
   join_hot_team(hot_team, hot_team.runtime->get_thread_num());
   for (;;) {
@@ -186,6 +202,7 @@ void run(smelt_work work, int words) noexcept {
     smelt_team_fork(hot_team.team, work);
   }
   work.function(work.data);
+  if (smelt_openmp_state == outside) return;  // a child of fork()
   if (smelt_team_join(hot_team.team)) {
     smelt_openmp_state = parked;
     master().ran();
@@ -272,3 +289,11 @@ void call_off() noexcept {
 }
 
 }  // namespace smelt::shims::openmp
+
+/// The main thread's thread-local objects outlive this, but not GNU's runtime, which then waits for its workers.
+extern "C" [[gnu::visibility("default")]] [[noreturn]] void pthread_exit(void* value) {
+  smelt::shims::openmp::master().retire();
+  static const auto original = reinterpret_cast<decltype(&pthread_exit)>(dlsym(RTLD_NEXT, "pthread_exit"));
+  original(value);
+  __builtin_unreachable();
+}

@@ -44,7 +44,6 @@ struct alignas(128) HotTeam {
   smelt_team* team = nullptr;
   const Runtime* runtime = nullptr;
   int size = 0;
-  int pus = 0;              ///< number of members that can run at the same time
   void** copied = nullptr;  ///< the team's word for data that `single` passes to the others
 };
 

@@ -92,16 +92,18 @@ void fork(const Runtime& below, void* location, Call& call, std::size_t count) {
   passers[count](below, location, call);
 }
 
-/// Whether members combine directly into the shared variables, with atomic operations: the compiler offers it, and so
-/// few members take part, or can run at the same time, that a tree would take longer.
-bool combine_atomically(const Runtime& below, const void* location) noexcept {
+/// Whether members combine directly into the shared variables, with atomic operations: the compiler offers it, and
+/// LLVM's runtime would. More than a few members it lets combine in a fixed order, so that a sum has the same bits each
+/// time.
+bool combine_atomically(const Runtime& below, const void* location, const void* data,
+                        void (*combine)(void*, void*)) noexcept {
   constexpr std::int32_t offers_atomic = 0x10;
-  constexpr int few = 8;
+  constexpr int few = 4;
   struct Location {
     std::int32_t reserved, flags;
   };
   return below.own_reductions && (static_cast<const Location*>(location)->flags & offers_atomic) != 0 &&
-         (self.hot_team->size <= few || self.hot_team->size > self.hot_team->pus);
+         (self.hot_team->size <= few || data == nullptr || combine == nullptr);
 }
 constexpr std::int32_t atomically = 2;
 
@@ -309,7 +311,7 @@ SMELT_SHOWN std::int32_t __kmpc_reduce(void* location, std::int32_t thread, std:
   const Runtime& below = llvm(SMELT_CALLER);
   dissolve("__kmpc_reduce");
   if (!in_region_of(below)) return below.reduce(location, thread, variables, bytes, data, combine, lock);
-  if (combine_atomically(below, location)) return atomically;
+  if (combine_atomically(below, location, data, combine)) return atomically;
   const auto part = below.reduce_nowait(location, thread, variables, bytes, data, combine, lock);
   self.reduced_by_lock = part == 1;
   if (part == 0) plain_barrier(below, location, thread, reduce_entry);
@@ -321,7 +323,7 @@ SMELT_SHOWN std::int32_t __kmpc_reduce_nowait(void* location, std::int32_t threa
                                               void* lock) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
   dissolve("__kmpc_reduce_nowait");
-  if (in_region_of(below) && combine_atomically(below, location)) return atomically;
+  if (in_region_of(below) && combine_atomically(below, location, data, combine)) return atomically;
   return below.reduce_nowait(location, thread, variables, bytes, data, combine, lock);
 }
 

@@ -233,8 +233,10 @@ bool same_library(const void* a, const void* b) noexcept {
 bool is_true(const char* variable) noexcept {
   const char* value = std::getenv(variable);
   if (value == nullptr) return false;
-  for (const char* yes : {"true", "TRUE", "True", "1", "yes", "on", "verbose"}) {
-    if (std::strcmp(value, yes) == 0) return true;
+  value += std::strspn(value, " \t");
+  for (const char* yes : {"true", "t", ".true.", ".t.", "1", "yes", "y", "on", "enabled", "verbose"}) {
+    const std::size_t length = std::strlen(yes);
+    if (strncasecmp(value, yes, length) == 0 && value[length + std::strspn(value + length, " \t")] == '\0') return true;
   }
   return false;
 }
@@ -256,7 +258,7 @@ const char* why_no_hot_teams(const Runtime& runtime, const SymbolScope& scope) n
   } else {
     const void* tool = c_library_dlsym()(RTLD_DEFAULT, "ompt_start_tool");  // it may come before the shim
     if (is_set("OMP_TOOL_LIBRARIES") || (tool != nullptr && !same_library(entry, tool))) return "an OMPT tool is there";
-    if (is_true("KMP_CONSISTENCY_CHECK") || is_set("OMP_DEBUG")) return "the runtime checks the program";
+    if (is_set("KMP_CONSISTENCY_CHECK") || is_set("OMP_DEBUG")) return "the runtime checks the program";
   }
   if (is_true("OMP_CANCELLATION")) return "OMP_CANCELLATION=true";
   if (is_true("OMP_DISPLAY_AFFINITY")) return "OMP_DISPLAY_AFFINITY=true";
