@@ -5,6 +5,7 @@
 #include <unwind.h>
 
 #include <atomic>
+#include <memory>
 #include <new>
 #include <utility>
 
@@ -74,6 +75,9 @@ class PrimaryThread {
     if (hot_team_.team == nullptr || hot_team_.size != size || hot_team_.runtime != &runtime) {
       smelt_team_free(hot_team_.team);
       hot_team_.team = nullptr;
+      reduced_.reset(new (std::nothrow) void*[static_cast<std::size_t>(size)]);
+      hot_team_.reduced = reduced_.get();
+      if (hot_team_.reduced == nullptr) return false;
       if (smelt_team_create(size, runtime.get_num_procs(), runtime.awake_s, &hot_team_.team) != SMELT_OK) return false;
     }
     hot_team_.copied = smelt_team_handed(hot_team_.team);
@@ -91,6 +95,7 @@ class PrimaryThread {
   static constexpr std::uint32_t longest_pass = 4096;
 
   HotTeam hot_team_;
+  std::unique_ptr<void*[]> reduced_;
   std::uint32_t regions_ = 0;  ///< of this hot team
   std::uint32_t passes_ = 0;   ///< regions that the original gets before the next try
   std::uint32_t longest_ = shortest_pass;
@@ -291,7 +296,7 @@ void call_off() noexcept {
 }  // namespace smelt::shims::openmp
 
 /// The main thread's thread-local objects outlive this, but not GNU's runtime, which then waits for its workers.
-extern "C" [[gnu::visibility("default")]] [[noreturn]] void pthread_exit(void* value) {
+extern "C" [[gnu::visibility("default")]] void pthread_exit(void* value) {
   smelt::shims::openmp::master().retire();
   static const auto original = reinterpret_cast<decltype(&pthread_exit)>(dlsym(RTLD_NEXT, "pthread_exit"));
   original(value);

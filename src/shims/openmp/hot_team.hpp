@@ -44,7 +44,8 @@ struct alignas(128) HotTeam {
   smelt_team* team = nullptr;
   const Runtime* runtime = nullptr;
   int size = 0;
-  void** copied = nullptr;  ///< the team's word for data that `single` passes to the others
+  void** reduced = nullptr;  ///< by member: what it hands to the one that combines
+  void** copied = nullptr;   ///< the team's word for data that `single` passes to the others
 };
 
 /// Thread-private state.
@@ -55,6 +56,7 @@ struct ThreadState {
   unsigned section = no_section;  ///< the first section of a combined construct, if not yet requested
   bool copying = false;           ///< runs a single with copyprivate
   bool reduced_by_lock = false;   ///< LLVM's: a combination must be ended
+  bool reduced_in_order = false;  ///< the same, by the shim
   int serialized = 0;             ///< depth of LLVM's serialized regions inside of a region of the hot team
   std::uint8_t state_outside_serialized = outside;
   int requested = 0;               ///< pushed by the num_threads clause, LLVM's; 0: none

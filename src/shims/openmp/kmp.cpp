@@ -92,18 +92,39 @@ void fork(const Runtime& below, void* location, Call& call, std::size_t count) {
   passers[count](below, location, call);
 }
 
-/// Whether members combine directly into the shared variables, with atomic operations: the compiler offers it, and
-/// LLVM's runtime would. More than a few members it lets combine in a fixed order, so that a sum has the same bits each
-/// time.
-bool combine_atomically(const Runtime& below, const void* location, const void* data,
-                        void (*combine)(void*, void*)) noexcept {
+/// How the members of a hot team combine what they have reduced.
+enum class Combining { as_the_runtime, atomically, in_order };
+
+/// As LLVM's runtime does: few members with atomic operations on the shared variables, if the compiler offers that;
+/// more of them in a fixed order, so that a sum has the same bits each time.
+Combining combining_of(const Runtime& below, const void* location, const void* data,
+                       void (*combine)(void*, void*)) noexcept {
   constexpr std::int32_t offers_atomic = 0x10;
   constexpr int few = 4;
   struct Location {
     std::int32_t reserved, flags;
   };
-  return below.own_reductions && (static_cast<const Location*>(location)->flags & offers_atomic) != 0 &&
-         (self.hot_team->size <= few || data == nullptr || combine == nullptr);
+  if (!below.own_reductions) return Combining::as_the_runtime;
+  const bool ordered = data != nullptr && combine != nullptr;
+  if (self.hot_team->size > few && ordered) return Combining::in_order;
+  const bool atomic = (static_cast<const Location*>(location)->flags & offers_atomic) != 0;
+  return atomic ? Combining::atomically : Combining::as_the_runtime;
+}
+
+/// The members' data into that of the first, in the order of the runtime's tree: neighbours, then those two apart, four
+/// apart, and so on. After the barrier inside all data is there; the others must keep theirs until the first one
+/// returns. True on the first member.
+bool combine_in_order(const Runtime& below, void* location, std::int32_t thread, void* data,
+                      void (*combine)(void*, void*)) noexcept {
+  const HotTeam& team = *self.hot_team;
+  team.reduced[self.member] = data;
+  plain_barrier(below, location, thread, reduce_entry);
+  if (self.member != 0) return false;
+  for (int apart = 1; apart < team.size; apart *= 2) {
+    for (int at = 0; at + apart < team.size; at += 2 * apart) combine(team.reduced[at], team.reduced[at + apart]);
+  }
+  self.reduced_in_order = true;
+  return true;
 }
 constexpr std::int32_t atomically = 2;
 
@@ -311,7 +332,13 @@ SMELT_SHOWN std::int32_t __kmpc_reduce(void* location, std::int32_t thread, std:
   const Runtime& below = llvm(SMELT_CALLER);
   dissolve("__kmpc_reduce");
   if (!in_region_of(below)) return below.reduce(location, thread, variables, bytes, data, combine, lock);
-  if (combine_atomically(below, location, data, combine)) return atomically;
+  const Combining combining = combining_of(below, location, data, combine);
+  if (combining == Combining::atomically) return atomically;
+  if (combining == Combining::in_order) {
+    if (combine_in_order(below, location, thread, data, combine)) return 1;
+    plain_barrier(below, location, thread, reduce_entry);
+    return 0;
+  }
   const auto part = below.reduce_nowait(location, thread, variables, bytes, data, combine, lock);
   self.reduced_by_lock = part == 1;
   if (part == 0) plain_barrier(below, location, thread, reduce_entry);
@@ -323,15 +350,30 @@ SMELT_SHOWN std::int32_t __kmpc_reduce_nowait(void* location, std::int32_t threa
                                               void* lock) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
   dissolve("__kmpc_reduce_nowait");
-  if (in_region_of(below) && combine_atomically(below, location, data, combine)) return atomically;
+  const Combining combining =
+      in_region_of(below) ? combining_of(below, location, data, combine) : Combining::as_the_runtime;
+  if (combining == Combining::atomically) return atomically;
+  if (combining == Combining::in_order) {
+    const bool first = combine_in_order(below, location, thread, data, combine);
+    plain_barrier(below, location, thread, reduce_entry);
+    return first ? 1 : 0;
+  }
   return below.reduce_nowait(location, thread, variables, bytes, data, combine, lock);
 }
 
 SMELT_SHOWN void __kmpc_end_reduce(void* location, std::int32_t thread, void* lock) noexcept {
   const Runtime& below = llvm(SMELT_CALLER);
   if (!in_region_of(below)) return below.end_reduce(location, thread, lock);
+  self.reduced_in_order = false;
   if (std::exchange(self.reduced_by_lock, false)) below.end_reduce_nowait(location, thread, lock);
   plain_barrier(below, location, thread, reduce_entry);
+}
+
+SMELT_SHOWN void __kmpc_end_reduce_nowait(void* location, std::int32_t thread, void* lock) noexcept {
+  const Runtime& below = llvm(SMELT_CALLER);
+  if (std::exchange(self.reduced_in_order, false)) return;
+  dissolve("__kmpc_end_reduce_nowait");
+  below.end_reduce_nowait(location, thread, lock);
 }
 
 #define SMELT_STATIC_INIT(suffix, Index, Step)                                                                   \

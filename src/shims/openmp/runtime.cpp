@@ -160,7 +160,7 @@ bool is_known(std::string_view name) noexcept {
   for (std::string_view harmless : {"__kmpc_atomic_", "GOMP_PLUGIN_", "GOMP_offload_"}) {
     if (name.starts_with(harmless)) return true;
   }
-  constexpr auto before = [](std::string_view a, std::string_view b) { return a < b; };
+  static constexpr auto before = [](std::string_view a, std::string_view b) { return a < b; };
   static const auto sorted = [] {
     std::array<std::string_view, std::size(known_names)> names;
     std::copy(std::begin(known_names), std::end(known_names), names.begin());

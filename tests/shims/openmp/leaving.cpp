@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "check.hpp"
@@ -44,20 +43,41 @@ static void fork_in_regions() {
   }
 }
 
-// More than four threads, which reach the end of the loop in another order each time.
+// By more than four threads, which reach the end of the loop in another order each time: LLVM's runtime adds up what
+// neighbours have, then those two apart, and so on.
+template <class Region>
+static void check_bits(int threads, const Region& region) {
+  double parts[16] = {};
+  for (int i = 0; i < threads; ++i) parts[i] = 1.0 / (i * 7 + 3);
+  for (int apart = 1; apart < threads; apart *= 2) {
+    for (int at = 0; at + apart < threads; at += 2 * apart) parts[at] += parts[at + apart];
+  }
+  for (int round = 0; round < 20; ++round) CHECK(region(threads, round) == 0.25 + parts[0]);
+}
+
+static double part_of(int thread, int round) {
+  std::this_thread::sleep_for(std::chrono::microseconds((thread * 7919 + round * 104729) % 700));
+  return 1.0 / (thread * 7 + 3);
+}
+
 static void add_up() {
-  constexpr int threads = 8;
-  double first = 0;
-  for (int round = 0; round < 40; ++round) {
-    double sum = 0;
-#pragma omp parallel num_threads(threads) reduction(+ : sum)
-    {
-      const int me = omp_get_thread_num();
-      std::this_thread::sleep_for(std::chrono::microseconds((me * 7919 + round * 104729) % 1000));
-      sum += 1.0 / (me * 7 + 3);
-    }
-    if (round == 0) first = sum;
-    CHECK(std::memcmp(&sum, &first, sizeof sum) == 0);
+  for (int threads = 5; threads <= 13; threads += 2) {
+    check_bits(threads, [](int number, int round) {
+      double sum = 0.25;
+#pragma omp parallel num_threads(number) reduction(+ : sum)
+      sum += part_of(omp_get_thread_num(), round);
+      return sum;
+    });
+    check_bits(threads, [](int number, int round) {
+      double sum = 0.25;
+#pragma omp parallel num_threads(number)
+      {
+#pragma omp for schedule(static) reduction(+ : sum)
+        for (int i = 0; i < number; ++i) sum += part_of(i, round);
+        CHECK(sum > 0.5);
+      }
+      return sum;
+    });
   }
 }
 
