@@ -207,7 +207,6 @@ void run(smelt_work work, int words) noexcept {
     smelt_team_fork(hot_team.team, work);
   }
   work.function(work.data);
-  if (smelt_openmp_state == outside) return;  // a child of fork()
   if (smelt_team_join(hot_team.team)) {
     smelt_openmp_state = parked;
     master().ran();

@@ -32,12 +32,11 @@ enum { mpich_4_0 = 1 };
 enum { mpich_4_0 = 0 };
 #endif
 
-/* MPICH, up to 5.0, and Intel MPI: from the second time on, the root's own part of a persistent gather or scatter may
-   be that of the first time. */
-#if defined(MPICH_NUMVERSION)
-enum { mpich = 1 };
+/* MPICH 4: from the second time on, the root's own part of a persistent gather or scatter may be that of the first. */
+#if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 50000000
+enum { mpich_4 = 1 };
 #else
-enum { mpich = 0 };
+enum { mpich_4 = 0 };
 #endif
 
 /* Open MPI 4.1 may wait for ever where several threads make communicators at the same time, also without smelt. */
@@ -819,7 +818,7 @@ static void wait_for_persistent(Run* run, Job* job) {
 static void finish_job(Run* run, Job* job) {
   print_job(run, job, job->form == persistent ? "persistent" : "started", result_of(job));
   if (job->form == persistent) {
-    const int times = !mpich_4_0 && !(mpich && (job->operation == Gather || job->operation == Scatter)) &&
+    const int times = !mpich_4_0 && !(mpich_4 && (job->operation == Gather || job->operation == Scatter)) &&
                               !(job->in_place && job->by != MPI_OP_NULL)
                           ? 3
                           : 1;

@@ -16,14 +16,30 @@ static void leave() {
   pthread_exit(nullptr);
 }
 
-// A child of a thread that is in a region: LLVM's runtime begins anew there.
+static void check_barriers() {
+  std::atomic<int> arrived{0};
+#pragma omp parallel num_threads(2)
+  for (int round = 1; round <= 20; ++round) {
+    if (omp_get_thread_num() == round % 2) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    ++arrived;
+#pragma omp barrier
+    CHECK(arrived == 2 * round);
+#pragma omp barrier
+  }
+}
+
+// A child of a thread that is in a region, while another one waits in a barrier: LLVM's runtime begins anew there.
 static void fork_here() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
   const pid_t child = fork();
   if (child == 0) {
     CHECK(omp_in_parallel() == 0);
     CHECK(omp_get_level() == 0);
     CHECK(omp_get_num_threads() == 1);
-    for (int round = 0; round < 3; ++round) CHECK(team_size_now() == 2);
+    for (int round = 0; round < 3; ++round) {
+      CHECK(team_size_now() == 2);
+      check_barriers();
+    }
     std::_Exit(failures != 0);
   }
   int status = -1;
