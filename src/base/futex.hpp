@@ -23,7 +23,7 @@ void futex_wake(const std::atomic<std::uint32_t>& word, FutexScope scope = Futex
 /// Registers this process for heavy_barrier(): its own and, `across_processes`, those of other processes. Must be
 /// called before a thread of this process calls unpark(). Idempotent; survives fork. Cost: none if the library was
 /// loaded before the process had a second thread; else up to 8 ms for each of the two, once, as the kernel waits for
-/// all processors.
+/// all processors, and more than a second where these are busy.
 void enable_heavy_barrier(bool across_processes = true) noexcept;
 
 /// A full memory barrier on every running thread of this process and, `across_processes`, of

@@ -15,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/futex.hpp"
 #include "base/polling.hpp"
 #include "comm/group/tombstones.hpp"
 
@@ -529,12 +530,23 @@ Attempt attempt_named(const RendezvousRequest& request) {
   return segment ? take_part(request, std::move(*segment)) : begin_named(request);
 }
 
+// Locks the memory behind a descriptor. A holder that gets no processor is waited for like a rank that has yet to come.
+Result<void> lock_until(Segment& segment, std::uint64_t deadline_ns) {
+  for (;;) {
+    auto locked = segment.lock();
+    if (locked || locked.error().status != Status::timed_out || monotonic_ns() >= deadline_ns) return locked;
+  }
+}
+
 Attempt attempt_fd(const RendezvousRequest& request, int fd) {
   auto segment = Segment::reopen(fd, head_bytes(request.size));
   if (!segment) return segment.error();
+  // Membership::join() does it, too; but it can take the kernel seconds on a busy machine, and here the lock is not
+  // held.
+  enable_heavy_barrier();
   // Under the lock the memory is either unused or holds a rendezvous. A creator that was killed here leaves the magic
   // number 0, and ranks that the next one finds dead.
-  if (const auto locked = segment->lock(); !locked) return locked.error();
+  if (const auto locked = lock_until(*segment, request.deadline_ns); !locked) return locked.error();
   const std::uint64_t content = header_of(*segment).magic.load(std::memory_order_acquire);
   const auto founded = content == 0 ? found(request, *segment) : Result<void>();
   segment->unlock();

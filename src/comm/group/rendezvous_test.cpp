@@ -767,5 +767,26 @@ TEST(Rendezvous, ThePreparerOverAMemfdIsKilled) {
   close(fd);
 }
 
+TEST(Rendezvous, AMemfdThatAnotherProcessHasLockedIsWaitedForUntilTheTimeout) {
+  auto memory = Segment::memfd(1 << 20);
+  ASSERT_TRUE(memory);
+  auto holder = Segment::reopen(memory->fd(), 4096);
+  ASSERT_TRUE(holder);
+  ASSERT_TRUE(holder->lock());
+  const int rank = 0;
+  const auto refused =
+      join_rendezvous_fd(memory->fd(), 1, std::span<const int>(&rank, 1), small_content, {.timeout_s = 0.1});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().status, Status::timed_out) << refused.error().message;
+  std::thread slow([&] {
+    // Longer than Segment::lock() waits.
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    holder->unlock();
+  });
+  const auto rendezvous = meet_fd_one(memory->fd(), 1, 0);
+  EXPECT_TRUE(rendezvous) << rendezvous.error().message;
+  slow.join();
+}
+
 }  // namespace
 }  // namespace smelt::comm

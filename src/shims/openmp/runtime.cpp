@@ -104,6 +104,12 @@ Dlclose c_library_dlclose() noexcept {
   return original;
 }
 
+}  // namespace
+
+const char* marker(Family family) noexcept { return family == Family::gnu ? "GOMP_parallel" : "__kmpc_fork_call"; }
+
+namespace {
+
 /// Ends the process as the dynamic linker does when a function is in no library.
 [[noreturn]] void undefined(const char* name) noexcept {
   std::fprintf(stderr, "%s: symbol lookup error: undefined symbol: %s\n", program_invocation_name, name);
@@ -121,6 +127,11 @@ class SymbolScope {
   /// The scope of the whole process.
   SymbolScope() = default;
 
+  /// The same, up to a runtime that was there at the start. It is searched in memory: the loader's look-ups take memory
+  /// where they find nothing, for which the program's malloc may call the runtime, and forget what dlerror() is to
+  /// tell.
+  explicit SymbolScope(Family at_start) noexcept : until_(marker(at_start)) {}
+
   /// The scope of a runtime. Opening it runs its constructors if they have still to run, and those of what it needs:
   /// that is the C library's, in their order. Nothing else may be opened at any time.
   explicit SymbolScope(const link_map& runtime) noexcept {
@@ -134,17 +145,42 @@ class SymbolScope {
   SymbolScope& operator=(const SymbolScope&) = delete;
 
   void* find(const char* name, const char* version = nullptr) const noexcept {
+    if (until_ != nullptr) {
+      void* const found = in_memory(name, version, true);
+      return found != nullptr ? found : defined_after_shim(name, version);
+    }
     void* found = version != nullptr ? dlvsym(handle_, name, version) : nullptr;
     return found != nullptr ? found : c_library_dlsym()(handle_, name);
   }
 
+  /// The first definition of the process, be it before the shim.
+  void* find_anywhere(const char* name) const noexcept {
+    return until_ != nullptr ? in_memory(name, nullptr, false) : c_library_dlsym()(RTLD_DEFAULT, name);
+  }
+
  private:
+  /// In that version or in a library without versions; else the first one's default version.
+  void* in_memory(const char* name, const char* version, bool after_shim) const noexcept {
+    void *found = nullptr, *other = nullptr;
+    bool shim_seen = !after_shim;
+    LoadedObject::each([&](const LoadedObject& object) {
+      if (object.contains(&smelt_openmp_originals)) return shim_seen = true, false;
+      if (!shim_seen) return false;
+      if (const ElfW(Sym)* const symbol = object.find(name, version)) {
+        const char* const its = version != nullptr ? object.version_of(*symbol) : nullptr;
+        void*& kept = its == nullptr || std::strcmp(its, version) == 0 ? found : other;
+        if (kept == nullptr) kept = object.address_of(*symbol);
+      }
+      return found != nullptr || object.find(until_) != nullptr;
+    });
+    return found != nullptr ? found : other;
+  }
+
   void* handle_ = RTLD_NEXT;
+  const char* until_ = nullptr;  ///< the function that identifies the runtime
 };
 
 }  // namespace
-
-const char* marker(Family family) noexcept { return family == Family::gnu ? "GOMP_parallel" : "__kmpc_fork_call"; }
 
 // A look-up that finds nothing takes memory for the message.
 void* defined_after_shim(const char* name, const char* version) noexcept {
@@ -212,7 +248,7 @@ const char* unknown_functions(const void* address) noexcept {
   if (dladdr1(address, &info, reinterpret_cast<void**>(&map), RTLD_DL_LINKMAP) == 0 || map == nullptr)
     return "the runtime's file is not known";
   std::size_t interface = 0, unknown = 0;
-  std::string words = "the runtime has functions that are unknown to smelt:";
+  std::string words;
   for_each_symbol(*map, [&](std::string_view name, bool defined) {
     if (!defined || !is_interface(name)) return;
     ++interface;
@@ -221,6 +257,7 @@ const char* unknown_functions(const void* address) noexcept {
   });
   if (interface == 0) return "the runtime's functions cannot be listed";
   if (unknown == 0) return nullptr;
+  words.insert(0, "the runtime has functions that are unknown to smelt:");
   if (unknown > most_named) words += " and " + std::to_string(unknown - most_named) + " more";
   return strdup(words.c_str());  // once per runtime
 }
@@ -256,7 +293,7 @@ const char* why_no_hot_teams(const Runtime& runtime, const SymbolScope& scope) n
       return "LLVM's runtime stands in for libgomp";
     }
   } else {
-    const void* tool = c_library_dlsym()(RTLD_DEFAULT, "ompt_start_tool");  // it may come before the shim
+    const void* tool = scope.find_anywhere("ompt_start_tool");  // it may come before the shim
     if (is_set("OMP_TOOL_LIBRARIES") || (tool != nullptr && !same_library(entry, tool))) return "an OMPT tool is there";
     if (is_set("KMP_CONSISTENCY_CHECK") || is_set("OMP_DEBUG")) return "the runtime checks the program";
   }
@@ -508,11 +545,17 @@ const Runtime* global_runtime(Family family) noexcept {
   // Acquire: partner the release below.
   if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
   if (!there_at_start(family)) return nullptr;
-  auto* const made = new Runtime(find_runtime(family, SymbolScope(), true));
-  const Runtime* first = nullptr;
-  if (slot.compare_exchange_strong(first, made, std::memory_order_acq_rel)) return made;
-  delete made;
-  return first;
+  // No memory is taken: the program's malloc may be what asks.
+  static constinit Runtime found[2] = {};
+  static constinit std::atomic<bool> taken[2] = {};
+  const Runtime mine = find_runtime(family, SymbolScope(family), true);
+  if (!taken[static_cast<int>(family)].exchange(true, std::memory_order_relaxed)) {
+    found[static_cast<int>(family)] = mine;
+    slot.store(&found[static_cast<int>(family)], std::memory_order_release);
+  }
+  for (;;) {
+    if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
+  }
 }
 
 }  // namespace
@@ -603,7 +646,8 @@ void prepare(const Symbol& symbol, const Runtime& below) noexcept {
 }  // namespace
 
 void* Runtime::find(const char* name, const char* version) const noexcept {
-  if (global || library == nullptr) return SymbolScope().find(name, version);
+  if (global) return SymbolScope(family).find(name, version);
+  if (library == nullptr) return SymbolScope().find(name, version);
   return SymbolScope(*static_cast<const link_map*>(library)).find(name, version);
 }
 

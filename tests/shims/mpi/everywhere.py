@@ -251,19 +251,21 @@ def compare_sessions(mpi, smelt, program):
 
 
 def compare_spawning(mpi, smelt, program):
-    """What is wrong, or nothing. The spawned process has the library; all of those that spawn it, or but one."""
-    plain, plain_err, plain_status = run(mpi.command(None, 2, program), 60, mpi.environment)
+    """What is said, and whether something is wrong. The spawned process has the library; all of those that spawn it, or but one."""
+    plain, plain_err, plain_status = run(mpi.command(None, 2, program), 60, mpi.environment, late="not over")
+    if plain_status != 0 and "unable to reach each other" in plain_err:  # Open MPI 5, where no network interface serves
+        return "not compared: without smelt spawned processes are out of reach here", False
     if plain_status != 0:
-        return f"ends with status {plain_status} without smelt:\n{plain}{plain_err}"
+        return f"ends with status {plain_status} without smelt:\n{plain}{plain_err}", True
     for lacking, served in ((None, 2), (0, 0), (1, 0)):
         script = f'[ "${{PMI_RANK:-$OMPI_COMM_WORLD_RANK}}" != "{lacking}" ] || unset LD_PRELOAD; exec "$0"'
         ours, err, status = run(mpi.command(smelt, 2, ["sh", "-c", script, *program]), 60,
                                 {**mpi.environment, "SMELT_VERBOSE": "1"}, late="not over")
         if status != 0 or sorted(plain.splitlines()) != sorted(ours.splitlines()):
-            return f"without smelt:\n{plain}\nwith it, but for rank {lacking} (status {status}):\n{ours}{err}"
+            return f"without smelt:\n{plain}\nwith it, but for rank {lacking} (status {status}):\n{ours}{err}", True
         if len(re.findall(r"MPI_Allreduce: taken over [1-9]", err)) != served:
-            return f"not taken over on {served} ranks where rank {lacking} lacks the library:\n{err}"
-    return None
+            return f"not taken over on {served} ranks where rank {lacking} lacks the library:\n{err}", True
+    return "the same", False
 
 
 def test_programs(mpi, smelt):
@@ -282,9 +284,9 @@ def test_programs(mpi, smelt):
         print(f"{mpi.name} {label}: {problem}", flush=True)
         wrong += bad
     for label, program in mpi.spawning():
-        problem = compare_spawning(mpi, smelt, program)
-        print(f"{mpi.name} {label}: {problem or 'the same'}", flush=True)
-        wrong += problem is not None
+        problem, bad = compare_spawning(mpi, smelt, program)
+        print(f"{mpi.name} {label}: {problem}", flush=True)
+        wrong += bad
     for label, program in mpi.programs():
         for ranks in (1, 2, 4):
             problem = compare(mpi, smelt, label, program, ranks)
