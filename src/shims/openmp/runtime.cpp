@@ -395,6 +395,14 @@ Runtime find_runtime(Family family, const SymbolScope& scope, bool global) noexc
     function =
         original != nullptr ? reinterpret_cast<Function>(original) : reinterpret_cast<Function>(&undefined_function);
   };
+  // libgomp has none of these.
+  const auto get_kmp = [&](auto& function, const char* name) {
+    if (gnu) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(&undefined_function);
+    } else {
+      get(function, name);
+    }
+  };
   const auto get_routine = [&](auto& function, const char* name, const char* version) {
     get(function, name, gnu ? version : "VERSION");
   };
@@ -430,26 +438,26 @@ Runtime find_runtime(Family family, const SymbolScope& scope, bool global) noexc
   get(found.parallel_loop_runtime, "GOMP_parallel_loop_runtime");
   get(found.parallel_loop_nonmonotonic_runtime, "GOMP_parallel_loop_nonmonotonic_runtime");
   get(found.parallel_loop_maybe_nonmonotonic_runtime, "GOMP_parallel_loop_maybe_nonmonotonic_runtime");
-  get(found.fork_call, "__kmpc_fork_call");
-  get(found.fork_call_if, "__kmpc_fork_call_if");
-  get(found.push_num_threads, "__kmpc_push_num_threads");
-  get(found.push_proc_bind, "__kmpc_push_proc_bind");
-  get(found.global_thread_num, "__kmpc_global_thread_num");
-  get(found.kmp_barrier, "__kmpc_barrier");
-  get(found.single, "__kmpc_single");
-  get(found.end_single, "__kmpc_end_single");
-  get(found.copyprivate, "__kmpc_copyprivate");
-  get(found.copyprivate_light, "__kmpc_copyprivate_light");
-  get(found.reduce, "__kmpc_reduce");
-  get(found.reduce_nowait, "__kmpc_reduce_nowait");
-  get(found.end_reduce, "__kmpc_end_reduce");
-  get(found.end_reduce_nowait, "__kmpc_end_reduce_nowait");
-  get(found.static_init_4, "__kmpc_for_static_init_4");
-  get(found.static_init_4u, "__kmpc_for_static_init_4u");
-  get(found.static_init_8, "__kmpc_for_static_init_8");
-  get(found.static_init_8u, "__kmpc_for_static_init_8u");
-  get(found.serialized_parallel, "__kmpc_serialized_parallel");
-  get(found.end_serialized_parallel, "__kmpc_end_serialized_parallel");
+  get_kmp(found.fork_call, "__kmpc_fork_call");
+  get_kmp(found.fork_call_if, "__kmpc_fork_call_if");
+  get_kmp(found.push_num_threads, "__kmpc_push_num_threads");
+  get_kmp(found.push_proc_bind, "__kmpc_push_proc_bind");
+  get_kmp(found.global_thread_num, "__kmpc_global_thread_num");
+  get_kmp(found.kmp_barrier, "__kmpc_barrier");
+  get_kmp(found.single, "__kmpc_single");
+  get_kmp(found.end_single, "__kmpc_end_single");
+  get_kmp(found.copyprivate, "__kmpc_copyprivate");
+  get_kmp(found.copyprivate_light, "__kmpc_copyprivate_light");
+  get_kmp(found.reduce, "__kmpc_reduce");
+  get_kmp(found.reduce_nowait, "__kmpc_reduce_nowait");
+  get_kmp(found.end_reduce, "__kmpc_end_reduce");
+  get_kmp(found.end_reduce_nowait, "__kmpc_end_reduce_nowait");
+  get_kmp(found.static_init_4, "__kmpc_for_static_init_4");
+  get_kmp(found.static_init_4u, "__kmpc_for_static_init_4u");
+  get_kmp(found.static_init_8, "__kmpc_for_static_init_8");
+  get_kmp(found.static_init_8u, "__kmpc_for_static_init_8u");
+  get_kmp(found.serialized_parallel, "__kmpc_serialized_parallel");
+  get_kmp(found.end_serialized_parallel, "__kmpc_end_serialized_parallel");
   found.family = family;
   found.global = global;
   if (const void* entry = scope.find(marker(family))) found.library = library_with(entry);

@@ -212,6 +212,14 @@ class Mpi:
         return [*([smelt, "run"] if smelt else []), self.mpiexec, *self.options, "-n", str(ranks), *program]
 
 
+def ranks_are_alone(mpi):
+    """Whether without smelt every rank is the only one: Ubuntu 24.04's MPICH 4.2.0 does not go together with its launcher."""
+    for _, program in mpi.c_programs("c", HERE / "sums.c"):
+        plain, _, status = run(mpi.command(None, 2, program), 120, mpi.environment)
+        return status == 0 and len(re.findall(r"^0 +size +1 version \w", plain, re.MULTILINE)) == 2
+    return False
+
+
 def compare(mpi, smelt, label, program, ranks):
     """What is wrong, or nothing."""
     environment = mpi.environment_of(ranks)
@@ -237,7 +245,11 @@ def compare_sessions(mpi, smelt, program):
     plain, plain_err, plain_status = run(mpi.command(None, 2, program), 60, environment, late="not over")
     if plain_status != 0:
         return f"not compared: without smelt status {plain_status}: {plain_err.splitlines()[:1]}", False
-    ours, err, status = run(mpi.command(smelt, 2, program), 60, {**environment, "SMELT_VERBOSE": "1"}, late="not over")
+    for _ in range(5):
+        ours, err, status = run(mpi.command(smelt, 2, program), 60, {**environment, "SMELT_VERBOSE": "1"}, late="not over")
+        # One of a hundred begins fails in UCX itself, also without smelt.
+        if status == 0 or "failed to unpack address, invalid bandwidth" not in err:
+            break
     if status != 0 or sorted(plain.splitlines()) != sorted(ours.splitlines()):
         return f"without smelt:\n{plain}\nwith it (status {status}):\n{ours}{err}", True
     if mpi.name == "impi-rt":  # whose MPI_Session_init does what MPI_Init does
@@ -274,6 +286,8 @@ def test_programs(mpi, smelt):
         out, err, status = run(program, 60, mpi.environment)
         print(f"{mpi.name} {label}: {out}{err}", end="", flush=True)
         wrong += status != 0
+    if mpi.name == "debian-mpich" and wrong == 0 and ranks_are_alone(mpi):
+        skip("every rank is alone without smelt, too: the library and its launcher do not go together")
     for label, program in mpi.statuses():
         for ranks in (2, 4):
             out, err, status = run(mpi.command(smelt, ranks, program), 120, mpi.environment_of(ranks))
@@ -329,6 +343,12 @@ def outcome(mpi, smelt, program, number, ranks, settings):
     return status, sorted(line for line in out.splitlines() if re.match(r"\d", line)), err
 
 
+def hangs_by_itself(mpi, program, number, ranks, settings):
+    """Whether a program is not over now and then without smelt, too: on a busy machine, threads that create communicators with
+    Open MPI 5 may wait for each other."""
+    return any(outcome(mpi, None, program, number, ranks, settings)[0] == "not over" for _ in range(40))
+
+
 def compare_random(mpi, smelt, label, program, number):
     """What differs, in words; empty: nothing; null: the program is not steady without smelt."""
     chosen = random.Random(number)
@@ -338,6 +358,8 @@ def compare_random(mpi, smelt, label, program, number):
         return None
     for _ in range(2):
         ours = outcome(mpi, smelt, program, number, ranks, settings)
+        if ours[0] == "not over" and hangs_by_itself(mpi, program, number, ranks, settings):
+            return None
         if ours[:2] != plain[:2]:
             words = " ".join(f"{name}={value}" for name, value in settings.items())
             lines = [f"without smelt: {line}" for line in plain[1] if line not in ours[1]]
