@@ -1,7 +1,7 @@
-// Registers the process for membarrier(2) before it can have a second thread. Later the kernel waits for all
-// processors: that takes two ranks that poll seconds on a busy machine, and a constructor of a library that Open MPI
-// needs (UCX) starts a thread before constructors of preload libraries run. What runs before all constructors is the
-// choice of an indirect function, when the loader binds this library.
+// Registers the process for membarrier(2) while it has one thread. Later the kernel has to wait for all processors,
+// which takes seconds where ranks poll on a busy machine. UCX, which Open MPI needs on some systems, starts a thread in
+// a constructor that runs before those of preload libraries. The resolver of an indirect function runs before all
+// constructors, when the loader binds this library.
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 

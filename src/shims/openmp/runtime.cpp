@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -553,17 +555,14 @@ const Runtime* global_runtime(Family family) noexcept {
   // Acquire: partner the release below.
   if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
   if (!there_at_start(family)) return nullptr;
-  // No memory is taken: the program's malloc may be what asks.
-  static constinit Runtime found[2] = {};
-  static constinit std::atomic<bool> taken[2] = {};
-  const Runtime mine = find_runtime(family, SymbolScope(family), true);
-  if (!taken[static_cast<int>(family)].exchange(true, std::memory_order_relaxed)) {
-    found[static_cast<int>(family)] = mine;
-    slot.store(&found[static_cast<int>(family)], std::memory_order_release);
-  }
-  for (;;) {
-    if (const Runtime* runtime = slot.load(std::memory_order_acquire)) return runtime;
-  }
+  // Not from malloc, which may be the program's, and what asks.
+  void* const memory = mmap(nullptr, sizeof(Runtime), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  auto* const made = new (memory) Runtime(find_runtime(family, SymbolScope(family), true));
+  const Runtime* first = nullptr;
+  if (slot.compare_exchange_strong(first, made, std::memory_order_acq_rel)) return made;
+  munmap(memory, sizeof(Runtime));
+  return first;
 }
 
 }  // namespace
