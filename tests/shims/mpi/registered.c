@@ -1,5 +1,6 @@
-/* For what membarrier(2) a process is registered when the first constructor runs: that of a library, before those of preload
-   libraries. Exit status 0: for barriers of its own and of other processes; 77: the kernel, before Linux 6.3, does not tell. */
+/* For what membarrier(2) a process is registered when the first constructor runs: that of a library, before those of
+   preload libraries. Exit status 0: for barriers of its own and of other processes; 77: the kernel, before Linux 6.3,
+   does not tell. */
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>

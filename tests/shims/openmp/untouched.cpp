@@ -1,5 +1,5 @@
-// What the preload library must not touch: a malloc of the program that asks the runtime, also while the library looks for
-// that, and an error that dlerror() has yet to tell.
+// What the preload library must not touch: a malloc of the program that asks the runtime, also while the library looks
+// for that, and an error that dlerror() has yet to tell.
 #include <dlfcn.h>
 
 #include <cstddef>
