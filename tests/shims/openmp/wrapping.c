@@ -1,5 +1,4 @@
-/* A preload library before that of smelt: barriers come here first, go on to the next library, and must not come back.
- */
+/* A preload library before that of smelt: barriers come here first, go on to the next library, never back. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
