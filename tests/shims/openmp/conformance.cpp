@@ -829,9 +829,18 @@ void task_dependences() {
           first = 1;
 #pragma omp task shared(first, second) depend(in : first) depend(out : second)
           second = first + 1;
+#if defined(__clang__) && __clang_major__ < 19
+          // LLVM's runtime puts what a taskwait waits for on the stack and returns while another thread counts there:
+          // with several threads it fails its own assertions or crashes, by itself, in 1 to 4 of 100 programs.
+          if (n > 1) {
+#pragma omp taskwait
+          } else
+#endif
+          {
 #pragma omp taskwait depend(in : second)
+          }
           seen = second;
-#if defined(__clang__) ? __clang_major__ >= 16 : __GNUC__ >= 13
+#if defined(__clang__) ? __clang_major__ >= 19 : __GNUC__ >= 13
 #pragma omp taskwait depend(inout : second) nowait
 #endif
 #pragma omp task shared(second, chained) depend(in : second)
