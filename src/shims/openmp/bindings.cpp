@@ -39,6 +39,11 @@ struct InterceptedFunction {
   std::string_view name;
   void* address = nullptr;
   Family family = Family::gnu;
+  const char* version = nullptr;  ///< null: any
+
+  bool serves(const char* needed) const noexcept {
+    return version == nullptr || needed == nullptr || std::strcmp(version, needed) == 0;
+  }
 };
 // Filled once, while no library is loaded or unloaded.
 constinit InterceptedFunction entries[most_entries] = {};
@@ -60,9 +65,9 @@ void read_own_entries() noexcept {
   own().each_definition([](const char* symbol_name, const ElfW(Sym) & symbol) {
     if (!is_function_of_runtimes(symbol_name) || entry_count == most_entries) return;
     const std::string_view name = symbol_name;
-    const bool llvm =
-        name.starts_with("omp_") ? is_version_of_llvm(own().version_of(symbol)) : !name.starts_with("GOMP_");
-    entries[entry_count++] = {name, own().address_of(symbol), llvm ? Family::llvm : Family::gnu};
+    const char* const version = own().version_of(symbol);
+    const bool llvm = name.starts_with("omp_") ? is_version_of_llvm(version) : !name.starts_with("GOMP_");
+    entries[entry_count++] = {name, own().address_of(symbol), llvm ? Family::llvm : Family::gnu, version};
   });
   std::sort(entries, entries + entry_count, [](const InterceptedFunction& a, const InterceptedFunction& b) {
     return a.name != b.name ? a.name < b.name : a.family < b.family;
@@ -88,12 +93,91 @@ void* stub(int copy, const InterceptedFunction& entry) noexcept {
   return const_cast<char*>(smelt_openmp_stubs + static_cast<std::ptrdiff_t>(number) * stub_bytes);
 }
 
-/// Calls visit(reference, entry) for every reference of a library that is bound to the shim, or not yet bound.
+// ---- references past the shim ------------------------------------------------------------------------
+
+/// The runtimes of the process, in the order in which they were loaded. Used while no library is loaded or unloaded.
+class Runtimes {
+ public:
+  void keep_up(unsigned long long unloads) noexcept {
+    if (unloads == unloads_) return;
+    unloads_ = unloads;
+    count_ = 0;
+    LoadedObject::each([this](const LoadedObject& object) { return take(object), false; });
+  }
+
+  void take(const LoadedObject& object) noexcept {
+    if (!object || object == own() || count_ == std::size(runtimes_)) return;
+    if (object.find(marker(Family::gnu)) == nullptr && object.find(marker(Family::llvm)) == nullptr) return;
+    if (std::find(runtimes_, runtimes_ + count_, object) == runtimes_ + count_) runtimes_[count_++] = object;
+  }
+
+  bool has(Family family) const noexcept { return first(family) != nullptr; }
+
+  /// The first with functions of a family, which serves the process if it was there at the start; null: none.
+  const LoadedObject* first(Family family) const noexcept {
+    const auto* const found = std::find_if(runtimes_, runtimes_ + count_, [family](const LoadedObject& each) {
+      return each.find(marker(family)) != nullptr;
+    });
+    return found != runtimes_ + count_ ? found : nullptr;
+  }
+
+  /// The runtime with a function to which `library`, another one, is bound past the shim; null: none.
+  const LoadedObject* passed_to(const LoadedObject& library, const void* function) const noexcept {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (runtimes_[i].contains(function)) return runtimes_[i] == library ? nullptr : &runtimes_[i];
+    }
+    return nullptr;
+  }
+
+ private:
+  LoadedObject runtimes_[16] = {};
+  std::size_t count_ = 0;
+  unsigned long long unloads_ = 0;
+};
+constinit Runtimes runtimes;
+
+thread_local constinit bool opened_past = false;  ///< since the thread last made a hot team
+constinit std::atomic<bool> any_opened_past{false};
+
+/// The entry that a reference goes past because its library was opened with RTLD_DEEPBIND: the one to which it would be
+/// bound otherwise. Null: none, or the library has a runtime of its own beside that of the process.
+const InterceptedFunction* passed_entry(const LoadedObject& library, const LoadedObject::SymbolReference& reference,
+                                        const LoadedObject& runtime) noexcept {
+  const char* const version = library.version_of(*reference.symbol);
+  const ElfW(Sym)* const there = runtime.find(reference.name, version);
+  if (there == nullptr || runtime.address_of(*there) != *reference.slot) return nullptr;
+  const bool llvm = version != nullptr ? is_version_of_llvm(version) : runtime.find(marker(Family::llvm)) != nullptr;
+  const auto [begin, end] = entries_of(reference.name);
+  for (const InterceptedFunction* entry = begin; entry != end; ++entry) {
+    if (end - begin > 1 && llvm != (entry->family == Family::llvm)) continue;
+    const bool right = !there_at_start(entry->family) || *runtimes.first(entry->family) == runtime;
+    return right && entry->serves(version) ? entry : nullptr;
+  }
+  return nullptr;
+}
+
+/// Whether a name is the shim's in the scope of the process.
+bool shim_comes_first(const char* name) noexcept {
+  bool before = false;
+  LoadedObject::each([&](const LoadedObject& object) {
+    if (object == own()) return true;
+    return before = object.find(name) != nullptr;
+  });
+  return !before;
+}
+
+/// Calls visit(reference, entry) for every reference of a library that is bound to the shim, past it, or not yet.
 template <class Visit>
 void for_each_reference(const LoadedObject& library, const Visit& visit) noexcept {
-  const auto wanted = [&](void** slot) { return own().contains(*slot) || library.contains(*slot); };
+  const auto wanted = [&](void** slot) {
+    return own().contains(*slot) || library.contains(*slot) || runtimes.passed_to(library, *slot) != nullptr;
+  };
   library.references(wanted, [&](const LoadedObject::SymbolReference& each) {
     if (!is_function_of_runtimes(each.name)) return;
+    if (const LoadedObject* const runtime = runtimes.passed_to(library, *each.slot)) {
+      if (const InterceptedFunction* const entry = passed_entry(library, each, *runtime)) visit(each, *entry);
+      return;
+    }
     const bool bound = own().contains(*each.slot);
     if (!bound && !each.of_calls) return;
     const auto [begin, end] = entries_of(each.name);
@@ -264,8 +348,6 @@ LoadCounts counts_now() noexcept {
   return counts;
 }
 
-constinit bool runtimes_seen[2] = {};  ///< by family. Used while no library is loaded or unloaded.
-
 /// One pass over new libraries: decides the targets of their references and writes them.
 class BindingPass {
  public:
@@ -313,13 +395,9 @@ class BindingPass {
     if (entry_count == 0) read_own_entries();
     counts_ = counts_now();
     bound_libraries.keep_up(counts_.unloads);
-    each_new([](const LoadedObject& object) {
-      for (const Family family : families) {
-        if (!runtimes_seen[index(family)]) runtimes_seen[index(family)] = object.find(marker(family)) != nullptr;
-      }
-      return false;
-    });
-    std::copy(std::begin(runtimes_seen), std::end(runtimes_seen), seen_);
+    runtimes.keep_up(counts_.unloads);
+    each_new([](const LoadedObject& object) { return runtimes.take(object), false; });
+    for (const Family family : families) seen_[index(family)] = runtimes.has(family);
   }
 
   void find() noexcept {
@@ -341,12 +419,19 @@ class BindingPass {
     bool imports = false, known[2] = {};
     for_each_reference(object, [&](const LoadedObject::SymbolReference& each, const InterceptedFunction& bound) {
       const InterceptedFunction& entry = meant(object, each, bound);
-      imports = imports || !there_at_start(entry.family) || &entry != &bound || is_missing(each, entry);
+      imports = imports || !there_at_start(entry.family) || &entry != &bound || is_missing(each, entry) ||
+                goes_past(object, each, entry);
       if (there_at_start(entry.family)) return;
       const int family = index(entry.family);
       const void*& runtime = library.runtime[family];
-      if (!std::exchange(known[family], true))
+      if (const LoadedObject* const passed = runtimes.passed_to(object, *each.slot)) {
+        if (const ElfW(Sym)* const main_function = passed->find(marker(entry.family))) {
+          runtime = passed->address_of(*main_function);
+          known[family] = true;
+        }
+      } else if (!std::exchange(known[family], true)) {
         runtime = loaded_libraries.runtime_for(object, entry.family, everybodys_[family]);
+      }
       if (runtime == everybodys_[family]) asked_[&entry - entries] = true;
     });
     if (imports) {
@@ -361,12 +446,25 @@ class BindingPass {
     return reference.is_weak() && !somebody_defines(entry.name.data());
   }
 
+  /// Whether a reference to the runtime of the process goes past the shim, or will on the first call.
+  static bool goes_past(const LoadedObject& object, const LoadedObject::SymbolReference& reference,
+                        const InterceptedFunction& entry) noexcept {
+    if (!there_at_start(entry.family) || own().contains(*reference.slot)) return false;
+    if (runtimes.passed_to(object, *reference.slot) != nullptr) return true;
+    // Not yet bound. Whether the library was opened that way is not known; if not, this is what the loader would do.
+    if (!any_opened_past.load(std::memory_order_relaxed)) return false;
+    if (!entry.serves(object.version_of(*reference.symbol))) return false;
+    const void* const brought = loaded_libraries.brought_by(object, marker(entry.family));
+    return brought != nullptr && runtimes.first(entry.family)->contains(brought) && shim_comes_first(reference.name);
+  }
+
   /// A reference without a version is bound to the entry of either family. The right one is that of the runtime that
   /// the library brings.
   const InterceptedFunction& meant(const LoadedObject& object, const LoadedObject::SymbolReference& each,
                                    const InterceptedFunction& bound) const noexcept {
     const auto [begin, end] = entries_of(each.name);
-    if (end - begin < 2 || object.version_of(*each.symbol) != nullptr || serves(object, bound.family)) return bound;
+    if (end - begin < 2 || object.version_of(*each.symbol) != nullptr) return bound;
+    if (runtimes.passed_to(object, *each.slot) != nullptr || serves(object, bound.family)) return bound;
     const InterceptedFunction& other = begin == &bound ? *(begin + 1) : *begin;
     return serves(object, other.family) ? other : bound;
   }
@@ -396,12 +494,12 @@ class BindingPass {
       if (there_at_start(entry.family)) {
         if (is_missing(each, entry)) {
           object.write(each.slot, nullptr);
-        } else if (&entry != &bound) {
+        } else if (&entry != &bound || goes_past(object, each, entry)) {
           object.write(each.slot, entry.address);
         }
         return;
       }
-      void* to = target(object, library, entry);
+      void* to = target(object, library, each, entry);
       if (to == nullptr && !each.is_import()) to = object.address_of(*each.symbol);
       // A weak reference to a missing function must stay null.
       if (to != nullptr || each.is_weak()) object.write(each.slot, to);
@@ -411,13 +509,18 @@ class BindingPass {
 
   /// The target of a reference, also of a runtime's reference to itself; null: as without the shim, where there is
   /// none.
-  void* target(const LoadedObject& object, const Library& library, const InterceptedFunction& entry) const noexcept {
+  void* target(const LoadedObject& object, const Library& library, const LoadedObject::SymbolReference& reference,
+               const InterceptedFunction& entry) const noexcept {
     const int family = index(entry.family);
     const void* const runtime = library.runtime[family];
-    const void* const definition =
-        runtime == everybodys_[family]
-            ? definitions_[&entry - entries]
-            : loaded_libraries.brought_by(object, entry.name.data(), version_in(entry.family));
+    const void* definition = nullptr;
+    if (runtimes.passed_to(object, *reference.slot) != nullptr) {
+      definition = *reference.slot;
+    } else if (runtime == everybodys_[family]) {
+      definition = definitions_[&entry - entries];
+    } else {
+      definition = loaded_libraries.brought_by(object, entry.name.data(), version_in(entry.family));
+    }
     if (definition == nullptr || runtime == nullptr) return const_cast<void*>(definition);
     const LoadedObject home = LoadedObject::with(runtime);
     const bool by_stub = library.copy[family] != 0 && home.contains(definition) && home != object;
@@ -444,6 +547,17 @@ void bind_new_libraries() noexcept {
   binding = true;
   for (int rounds = 0; rounds < 64 && !BindingPass().run(); ++rounds) {}
   binding = false;
+}
+
+void expect_library_past_shim() noexcept {
+  opened_past = true;
+  any_opened_past.store(true, std::memory_order_relaxed);
+}
+
+void bind_libraries_past_shim() noexcept {
+  if (!opened_past) return;
+  opened_past = false;
+  bind_new_libraries();
 }
 
 const void* runtime_for(const void* inside, Family family, const void* everybodys) noexcept {

@@ -7,7 +7,9 @@
 //   library A --- stub (1, omp_get_thread_num) --+
 //   library B --- stub (2, omp_get_thread_num) --+--> omp_get_thread_num of the shim, which gets 1 or 2
 //
-// A runtime that was in the process from the start serves all libraries. Its callers are not redirected.
+// A runtime that was in the process from the start serves all libraries. Its callers are not redirected, but for those
+// that were opened with RTLD_DEEPBIND: these find it before they find the shim, and must not, since it has the calling
+// thread in a region that the program does not know of.
 //
 // A library may be inspected before its constructors, or those of its dependencies, have run, as constructors may look
 // up functions themselves. So nothing here opens a library; its memory is read instead (../loaded_objects.hpp).
@@ -25,6 +27,12 @@ constexpr int stub_bytes = 16;
 
 /// Binds the libraries that were loaded since the last call. Cost: small if there are none.
 void bind_new_libraries() noexcept;
+
+/// The calling thread opens a library with RTLD_DEEPBIND, whose references the loader binds past the shim.
+void expect_library_past_shim() noexcept;
+
+/// Binds what the calling thread opened so. Only its own: the loader may still be at work on what others open.
+void bind_libraries_past_shim() noexcept;
 
 /// The main function of the runtime to which the library that contains `inside` would be bound without the shim. This
 /// is the runtime of the global scope, `everybodys` (null: none), if it was loaded before the library, otherwise the

@@ -9,6 +9,8 @@
 #include <new>
 #include <utility>
 
+#include "shims/openmp/bindings.hpp"
+
 namespace smelt::shims::openmp {
 
 extern "C" {
@@ -152,6 +154,7 @@ void end_region() noexcept {
 /// Enters a region of the runtime and parks. False: the number of threads is not the requested one.
 bool start(const Runtime& runtime, int size) noexcept {
   PrimaryThread& own = master();
+  bind_libraries_past_shim();
   if (!own.provide(runtime, size)) return false;
   HotTeam& hot_team = own.hot_team();
   self.max_threads = runtime.get_max_threads();

@@ -100,6 +100,11 @@ Dlsym c_library_dlsym() noexcept {
   return original;
 }
 
+void* c_library_dlopen() noexcept {
+  static void* const original = c_library("dlopen");
+  return original;
+}
+
 using Dlclose = int (*)(void*);
 Dlclose c_library_dlclose() noexcept {
   static const auto original = reinterpret_cast<Dlclose>(c_library("dlclose"));
@@ -615,6 +620,7 @@ namespace {
 /// Libraries that were there before the program: those that only ask whether a function is there are told the truth.
 [[gnu::constructor]] void bind_first_libraries() noexcept {
   c_library_dlsym();
+  c_library_dlopen();
   c_library_dlclose();
   there_at_start(Family::gnu);
   bind_new_libraries();
@@ -720,6 +726,16 @@ bool nobody_has(const char* name) noexcept {
   if (handle == RTLD_DEFAULT) return nobody_has(name) ? reinterpret_cast<void*>(&answer_nothing) : c_library;
   looked_up = look_up_for(handle, name);
   return looked_up != nullptr ? reinterpret_cast<void*>(&answer_looked_up) : c_library;
+}
+
+/// Who opens a library that will go past the shim is in no hot team while its constructors run, and until it is bound.
+/// Returns the C library's dlopen.
+[[gnu::visibility("hidden")]] void* smelt_openmp_opened(const char*, int mode) noexcept {
+  if ((mode & RTLD_DEEPBIND) != 0) {
+    dissolve("a library is opened with RTLD_DEEPBIND");
+    expect_library_past_shim();
+  }
+  return c_library_dlopen();
 }
 
 /// Destructors of a library may do anything.

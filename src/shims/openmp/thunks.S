@@ -136,10 +136,11 @@ __kmpc_fork_call:
   jmp smelt_openmp_fork_call
   .size __kmpc_fork_call, . - __kmpc_fork_call
 
-// The look-up depends on who calls: hence the jump.
-  .globl dlsym
-  .type dlsym, @function
-dlsym:
+// What the C library's functions do depends on who calls: hence the jump. before() returns where to.
+.macro jump_after before, name
+  .globl \name
+  .type \name, @function
+\name:
   .cfi_startproc
   pushq %rdi
   .cfi_adjust_cfa_offset 8
@@ -147,7 +148,7 @@ dlsym:
   .cfi_adjust_cfa_offset 8
   subq $8, %rsp
   .cfi_adjust_cfa_offset 8
-  call smelt_openmp_looked_up
+  call \before
   movq %rax, %r11
   addq $8, %rsp
   .cfi_adjust_cfa_offset -8
@@ -157,7 +158,11 @@ dlsym:
   .cfi_adjust_cfa_offset -8
   jmp *%r11
   .cfi_endproc
-  .size dlsym, . - dlsym
+  .size \name, . - \name
+.endm
+
+jump_after smelt_openmp_looked_up, dlsym
+jump_after smelt_openmp_opened, dlopen
 
 // Stubs: which copy of a runtime the caller is bound to, and which entry it calls (bindings.hpp).
   .p2align 4
@@ -278,16 +283,17 @@ __kmpc_fork_call:
   b smelt_openmp_fork_call
   .size __kmpc_fork_call, . - __kmpc_fork_call
 
-  .globl dlsym
-  .type dlsym, %function
-dlsym:
+.macro jump_after before, name
+  .globl \name
+  .type \name, %function
+\name:
   .cfi_startproc
   stp x29, x30, [sp, #-32]!
   .cfi_def_cfa_offset 32
   .cfi_offset 29, -32
   .cfi_offset 30, -24
   stp x0, x1, [sp, #16]
-  bl smelt_openmp_looked_up
+  bl \before
   mov x16, x0
   ldp x0, x1, [sp, #16]
   ldp x29, x30, [sp], #32
@@ -296,7 +302,11 @@ dlsym:
   .cfi_def_cfa_offset 0
   br x16
   .cfi_endproc
-  .size dlsym, . - dlsym
+  .size \name, . - \name
+.endm
+
+jump_after smelt_openmp_looked_up, dlsym
+jump_after smelt_openmp_opened, dlopen
 
   .p2align 4
   .globl smelt_openmp_stubs
