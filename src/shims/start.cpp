@@ -1,7 +1,8 @@
 // Programs that are started from one with smelt inherit its LD_PRELOAD, and some cannot have anything preloaded: those
-// of another architecture or C library complain or end, and the runtimes of sanitizers insist on being first. What
-// starts programs is therefore taken over: for such a program smelt's libraries are left out of the LD_PRELOAD that it
-// gets.
+// of another architecture or C library complain or end, and the runtimes of sanitizers insist on being first. Behind
+// chroot, or as another user, smelt's libraries may be out of reach, and the loader complains in every program. What
+// starts programs is therefore taken over: in these cases smelt's libraries are left out of the LD_PRELOAD that the
+// program gets.
 //
 // It may be called between vfork and exec, and by signal handlers: it uses the stack, system calls and nothing else.
 #include <alloca.h>
@@ -59,6 +60,8 @@ class ReadableFile {
   }
   ReadableFile(const ReadableFile&) = delete;
   ReadableFile& operator=(const ReadableFile&) = delete;
+
+  explicit operator bool() const noexcept { return descriptor_ >= 0; }
 
   bool read(void* to, std::size_t bytes, std::uint64_t at) const noexcept {
     return pread(descriptor_, to, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
@@ -240,6 +243,22 @@ bool copy_others(char* to, const char* definition) noexcept {
   return to != begin;
 }
 
+/// Whether smelt's libraries, as far as they are named by paths, can be read: not behind another root, or by another
+/// user.
+bool can_read_own(const char* definition) noexcept {
+  char file[PATH_MAX];
+  const char* word = definition + sizeof variable - 1;
+  for (word += std::strspn(word, separators); *word != '\0'; word += std::strspn(word, separators)) {
+    const char* const end = word + std::strcspn(word, separators);
+    if (is_own(word, end) && std::find(word, end, '/') != end && static_cast<std::size_t>(end - word) < sizeof file) {
+      *std::copy(word, end, file) = '\0';
+      if (!ReadableFile(file)) return false;
+    }
+    word = end;
+  }
+  return true;
+}
+
 /// call(environment), without smelt's libraries if they are there and takes() says that the program takes none.
 template <class Takes, class Call>
 int start(char* const* environment, const Takes& takes, const Call& call) noexcept {
@@ -253,7 +272,7 @@ int start(char* const* environment, const Takes& takes, const Call& call) noexce
   bool as_it_is = false;
   {
     const KeptState kept;  // exec is no cancellation point, reading is one
-    as_it_is = takes();
+    as_it_is = can_read_own(list) && takes();
   }
   if (as_it_is) return call(environment);
   auto** const changed = static_cast<char**>(alloca((count + 1) * sizeof(char*)));

@@ -229,6 +229,17 @@ TEST(Run, LeavesThemAloneInOtherPrograms) {
   }
 }
 
+// As behind chroot.
+TEST(Run, LeavesProgramsAloneThatCannotReadIt) {
+  const auto copy = std::filesystem::path(scratch_file("place", "")).parent_path() / "libsmelt_pthread.so";
+  std::filesystem::copy_file(library, copy);
+  const Words words = {"run", "--only", "pthread",
+                       "sh",  "-c",     starts + "plain; rm " + copy.string() + "; " + starts + "plain"};
+  const auto call = smelt(words, "", {"LD_PRELOAD=" + copy.string()});
+  EXPECT_EQ(call.out, copy.string() + "\nnothing\n");
+  EXPECT_EQ(call.err, "");
+}
+
 TEST(Run, LeavesThemAloneInScripts) {
   const auto script = executable("starts", "#!/bin/sh\n" + starts + "sanitized\n" + starts + "plain\n");
   EXPECT_THAT(smelt({"run", script}).out, testing::StartsWith("nothing\n" + library));

@@ -1,7 +1,7 @@
-// The MPI functions that are taken over: each becomes a TranslatedCall for smelt, or goes to the library.
+// The MPI functions that are taken over: each becomes a TranslatedCall for smelt, or goes to the library. What the
+// program's error handlers throw passes through them: this file is compiled without exceptions (CMakeLists.txt).
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <vector>
 
@@ -9,6 +9,7 @@
 #include "shims/mpi/calls/translated_call.hpp"
 #include "shims/mpi/calls/types.hpp"
 #include "shims/mpi/counters.hpp"
+#include "shims/mpi/has_memory.hpp"
 #include "shims/mpi/original.hpp"
 #include "shims/mpi/pending/deferred_frees.hpp"
 #include "shims/mpi/pending/nonblocking_operation.hpp"
@@ -43,31 +44,43 @@ using Way = CallCache::Way;
   return true;
 }
 
-/// Runs a complete translation. False: smelt does not support the call; there was no effect.
+/// Has the caller's next call of this kind run at once.
 template <class Like>
-bool perform(MpiTeam& team, const Like& like, SelectionCell* cell, TranslatedCall& task, int* code) {
-  int status = SMELT_OK;
-  if (team.machines == 1) {
-    status = smelt_run(team.local, &task.call);
-    if (status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED) return false;
-    if constexpr (std::is_same_v<Like, CallSignature>) {
-      if (status == SMELT_OK) team.call_cache.learn(like, task, team.local, cell);
-    } else if constexpr (std::is_same_v<Like, UnevenSignature>) {
-      if (status == SMELT_OK) team.call_cache.learn(like, team.rank, team.size, task, team.local, cell);
-    }
-    *code = MPI_SUCCESS;
-  } else {
-    InterMachineCollective crossing(team, task);
-    crossing.run();
-    *code = crossing.code();
-    status = crossing.status();
+void learn(MpiTeam& team, const Like& like, SelectionCell* cell, const TranslatedCall& task) {
+  if constexpr (std::is_same_v<Like, CallSignature>) {
+    team.call_cache.learn(like, task, team.local, cell);
+  } else if constexpr (std::is_same_v<Like, UnevenSignature>) {
+    team.call_cache.learn(like, team.rank, team.size, task, team.local, cell);
   }
-  if (status != SMELT_OK) {
-    *code = report_failure(team);
-    return true;
-  }
-  if (*code == MPI_SUCCESS) *code = task.finish();
+}
+
+/// Tells the program. Returns true: the call is over.
+bool out_of_memory(MPI_Comm comm, int* code) {
+  original.Comm_call_errhandler(comm, MPI_ERR_NO_MEM);
+  *code = MPI_ERR_NO_MEM;
   return true;
+}
+
+enum class Ran { well, in_vain, not_supported, out_of_memory };
+
+/// Runs a complete translation. What is not supported has no effect.
+template <class Like>
+Ran perform(MpiTeam& team, const Like& like, SelectionCell* cell, TranslatedCall& task, int* code) noexcept {
+  int status = SMELT_OK;
+  const bool enough = has_memory_for([&] {
+    *code = MPI_SUCCESS;
+    if (team.machines > 1) {
+      status = run_across(team, task, code);
+    } else {
+      status = smelt_run(team.local, &task.call);
+      if (status == SMELT_OK) learn(team, like, cell, task);
+    }
+    if (status == SMELT_OK && *code == MPI_SUCCESS) *code = task.finish();
+  });
+  if (!enough) return Ran::out_of_memory;
+  if (team.machines == 1 && (status == SMELT_INVALID_ARGUMENT || status == SMELT_NOT_SUPPORTED))
+    return Ran::not_supported;
+  return status == SMELT_OK ? Ran::well : Ran::in_vain;
 }
 
 /// Serves a call by smelt. False, with the reason, if the library must serve it. `like`: the call's signature; `cell`:
@@ -79,25 +92,24 @@ bool serve(MpiTeam& team, const Like& like, SelectionCell* cell, Way way, Descri
     *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(team);
     return true;
   }
-  try {
-    TranslatedCall task;
-    switch (describe(task)) {
-      case TranslatedCall::Disposition::done: *code = MPI_SUCCESS; return true;
-      case TranslatedCall::Disposition::pass: *why = task.why; return false;
-      case TranslatedCall::Disposition::run: break;
-    }
-    if (team.machines > 1 && !spans_machines(team, task)) {
-      *why = not_across;
-      return false;
-    }
-    *why = "a combination that smelt does not have";
-    task.call.at_rest = way == Way::at_rest ? 1 : 0;
-    return perform(team, like, cell, task, code);
-  } catch (const std::bad_alloc&) {
-    original.Comm_call_errhandler(team.comm, MPI_ERR_NO_MEM);
-    *code = MPI_ERR_NO_MEM;
-    return true;
+  TranslatedCall task;
+  auto disposition = TranslatedCall::Disposition::done;
+  if (!has_memory_for([&] { disposition = describe(task); })) return out_of_memory(team.comm, code);
+  switch (disposition) {
+    case TranslatedCall::Disposition::done: *code = MPI_SUCCESS; return true;
+    case TranslatedCall::Disposition::pass: *why = task.why; return false;
+    case TranslatedCall::Disposition::run: break;
   }
+  if (team.machines > 1 && !spans_machines(team, task)) {
+    *why = not_across;
+    return false;
+  }
+  *why = "a combination that smelt does not have";
+  task.call.at_rest = way == Way::at_rest ? 1 : 0;
+  const Ran ran = perform(team, like, cell, task, code);
+  if (ran == Ran::out_of_memory) return out_of_memory(team.comm, code);
+  if (ran == Ran::in_vain) *code = report_failure(team);
+  return ran != Ran::not_supported;
 }
 
 constexpr const char* firm_elsewhere = "the library has served such a reduction before";
@@ -241,12 +253,10 @@ int prepare(InterceptedFunction& entry, MPI_Comm comm, MPI_Request* request, con
     entry.passed(why);
     return code;
   }
-  try {
-    return make_persistent(entry, *team, describe(*team), request);
-  } catch (const std::bad_alloc&) {
-    original.Comm_call_errhandler(comm, MPI_ERR_NO_MEM);
-    return MPI_ERR_NO_MEM;
-  }
+  int made = MPI_SUCCESS;
+  if (!has_memory_for([&] { made = make_persistent(entry, *team, describe(*team), request); }))
+    (void)out_of_memory(comm, &made);
+  return made;
 }
 
 /// Copies of arrays with an element per rank.

@@ -63,6 +63,7 @@ void SelectionCell::take_over_holder() noexcept {
 
 Server SelectionCell::come_to() noexcept {
   if (calls_ == 0) take_over_holder();
+  if (state_ == State::racing && calls_ + 1 == begin_ + 2 * row_) show();  // the last call was not reported
   ++calls_;
   if (state_ == State::resting) {
     if (calls_ < start_) return holder_;

@@ -97,7 +97,7 @@ class SelectionCell {
   Server come_to() noexcept;
   /// Whether spent() must be called after that call.
   bool is_timed() const noexcept;
-  /// Reports when that call began and ended, in the same unit on all ranks.
+  /// Reports when that call began and ended, in the same unit on all ranks. Is left out where an exception ended it.
   void spent(std::uint64_t begin, std::uint64_t end) noexcept;
 
   /// The holder, which serves all calls outside of contests.

@@ -204,6 +204,40 @@ def test_nonblocking(mpi):
             fail(f"nothing was taken over:\n{text}")
 
 
+def test_churn(mpi):
+    """Where communicators are freed soon, later ones are not taken over unless they stay."""
+    def taken(*arguments, **variables):
+        text = mpi.run(2, mpi.program("churn"), *arguments, variables={"SMELT_VERBOSE": "1", "SMELT_MPI_RACE": "0", **variables})
+        numbers = [int(number) for number in re.findall(r"MPI_Allreduce: taken over (\d+) times", text)]
+        if len(set(numbers)) > 1:
+            fail(f"the ranks do not agree:\n{text}")
+        return numbers[0] if numbers else 0
+    communicators, calls, after = 200, 100, 64
+    soon = taken(str(communicators), str(calls), "0", SMELT_MPI_AFTER="")
+    if not 0 < soon < communicators * (calls - after) // 2:
+        fail(f"{soon} of {communicators} * {calls} calls were taken over")
+    late = taken(str(communicators), str(calls), "5", SMELT_MPI_AFTER="")
+    if late < 10 * communicators * calls:
+        fail(f"a communicator that stays was not taken over: {late} calls in all")
+    told = taken(str(communicators), str(calls), "0", SMELT_MPI_AFTER=str(after))
+    if told < communicators * (calls - after):
+        fail(f"{told} calls were taken over, with SMELT_MPI_AFTER={after}")
+
+
+def test_throwing(mpi):
+    """Exceptions of error handlers pass as they do without smelt."""
+    program = mpi.program("throwing")
+    plain = subprocess.run(mpi.command(2, program, preload="libm.so.6"), env=mpi.environment(), capture_output=True,
+                           text=True, errors="replace", check=False, timeout=60)
+    if plain.returncode != 0:
+        print(f"skipped: without smelt, this library does not stand exceptions: {plain.stdout}{plain.stderr}")
+        sys.exit(SKIP)
+    for ranks, race in ((1, "1"), (2, "0"), (2, "1"), (3, "10")):
+        text = mpi.run(ranks, program, variables={"SMELT_MPI_RACE": race, "SMELT_VERBOSE": "1"})
+        if text.count("thrown") != ranks or (ranks > 1 and not re.search(r"MPI_Allreduce: taken over [1-9]", text)):
+            fail(f"not all ranks came to the end, or smelt served nothing:\n{text}")
+
+
 def test_unsettled(mpi):
     """Communicators that only nonblocking collectives use; and the test itself against the library alone."""
     program = mpi.program("unsettled")

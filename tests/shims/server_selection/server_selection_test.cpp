@@ -496,6 +496,26 @@ TEST(ServerSelection, RanksNeverDisagree) {
   }
 }
 
+// An exception ended it on one rank.
+TEST(ServerSelection, ACallThatIsNotReportedHoldsNothingUp) {
+  for (int lost = 1; lost < 400; ++lost) {
+    Job job(2);
+    for (int number = 1; number <= 400; ++number) {
+      Server served[2];
+      for (int rank = 0; rank < 2; ++rank) {
+        SelectionCell& cell = job.race(rank).cell(barrier, 0);
+        if (rank == 1 && number == lost) {
+          served[rank] = cell.passes() ? Server::smelt : cell.come_to();
+        } else {
+          served[rank] = call(job, rank, cell, Took{100, 50});
+        }
+      }
+      ASSERT_EQ(served[0], served[1]) << "call " << number << ", not reported: call " << lost;
+    }
+    EXPECT_EQ(job.race(0).cell(barrier, 0).holder(), Server::library) << lost;
+  }
+}
+
 TEST(SwitchPoint, NamesTheFirstCallThatNoRankHasReached) {
   SwitchPoint switch_point;
   const auto never = [] { return false; };

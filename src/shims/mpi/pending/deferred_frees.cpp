@@ -41,7 +41,7 @@ void less(Counts& counts, std::uintptr_t handle) noexcept {
 /// Frees `handle` now or later. `ordinary`: the library would accept the free.
 template <class Handle>
 int free_or_hold(Handle* handle, Handle none, bool ordinary, std::vector<Handle> DeferredFrees::*list,
-                 Counts DeferredFrees::*needed, int (*library)(Handle*)) noexcept {
+                 Counts DeferredFrees::*needed, int (*library)(Handle*)) {
   free_held();
   if (!ordinary) return library(handle);
   try {

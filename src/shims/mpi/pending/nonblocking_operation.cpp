@@ -578,7 +578,7 @@ bool PersistentOperation::over() noexcept {
   return operation_->over();
 }
 
-int PersistentOperation::wait() noexcept {
+int PersistentOperation::wait() {
   for (unsigned tries = 1; !over(); ++tries) {
     if (tries % 64 == 0) make_progress();
     if (tries > 4000) sched_yield();

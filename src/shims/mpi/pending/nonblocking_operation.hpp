@@ -59,7 +59,7 @@ class PersistentOperation {
   /// Whether the last start has finished. Progresses it without waiting.
   bool over() noexcept;
   /// Waits until it has finished. Returns an MPI error code, after calling the error handler.
-  int wait() noexcept;
+  int wait();
   /// A request of the library that completes with the last start.
   int make_request(MPI_Request* request) noexcept;
 

@@ -142,7 +142,7 @@ class RequestsCopy {
   std::unique_ptr<MPI_Request[]> copy_;
 };
 
-int start(MPI_Request* request) noexcept {
+int start(MPI_Request* request) {
   PersistentRequest* const persistent = none() || request == nullptr ? nullptr : find(*request);
   if (persistent == nullptr) return original.Start(request);
   if (persistent->active) {
@@ -162,7 +162,7 @@ int start(MPI_Request* request) noexcept {
 }
 
 /// Starts requests in the order of the array, as collectives must start in order.
-int start_all(int count, MPI_Request* requests) noexcept {
+int start_all(int count, MPI_Request* requests) {
   if (none() || count < 0 || requests == nullptr) return original.Startall(count, requests);
   for (int i = 0; i < count; ++i) {
     if (const int code = start(&requests[i]); code != MPI_SUCCESS) return code;
@@ -170,12 +170,12 @@ int start_all(int count, MPI_Request* requests) noexcept {
   return MPI_SUCCESS;
 }
 
-int free_request(MPI_Request* request) noexcept {
-  if (none() || request == nullptr) return original.Request_free(request);
+/// Before a request is freed.
+void forget(MPI_Request request) noexcept {
   std::unique_ptr<PersistentRequest> freed;
   {
     const std::lock_guard lock(registry);
-    if (const auto found = all().find(number_of(*request)); found != all().end()) {
+    if (const auto found = all().find(number_of(request)); found != all().end()) {
       freed = std::move(found->second);
       all().erase(found);
       number.fetch_sub(1, std::memory_order_relaxed);
@@ -184,6 +184,11 @@ int free_request(MPI_Request* request) noexcept {
   }
   // MPI does not allow freeing an active request; the operation finishes nevertheless.
   if (freed != nullptr && freed->stand_in != MPI_REQUEST_NULL) (void)original.Request_free(&freed->stand_in);
+}
+
+int free_request(MPI_Request* request) {
+  if (none() || request == nullptr) return original.Request_free(request);
+  forget(*request);
   return original.Request_free(request);
 }
 
@@ -213,10 +218,10 @@ int serve_Request_get_status(MPI_Request request, int* flag, MPI_Status* status)
 namespace {
 
 /// Completes a request that was not replaced by a request of the library; an active one waits until it has finished.
-int complete(PersistentRequest& persistent, MPI_Status* status) noexcept {
-  const int code = persistent.active ? persistent.work.wait() : MPI_SUCCESS;
+int complete(PersistentRequest& persistent, MPI_Status* status) {
+  const bool active = std::exchange(persistent.active, false);
+  const int code = active ? persistent.work.wait() : MPI_SUCCESS;
   if (status != MPI_STATUS_IGNORE) set_empty(status, code);
-  persistent.active = false;
   return code;
 }
 

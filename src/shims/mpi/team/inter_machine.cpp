@@ -479,6 +479,13 @@ void InterMachineCollective::run() noexcept {
   }
 }
 
+int run_across(MpiTeam& team, TranslatedCall& task, int* code) {
+  InterMachineCollective crossing(team, task);
+  crossing.run();
+  *code = crossing.code();
+  return crossing.status();
+}
+
 int InterMachineCollective::prepare() noexcept {
   try {
     works_.resize(steps_.size());

@@ -130,4 +130,7 @@ class InterMachineCollective {
   int status_ = SMELT_OK;
 };
 
+/// Runs a whole collective across machines: code() and, returned, status(). Throws std::bad_alloc.
+int run_across(MpiTeam& team, TranslatedCall& task, int* code);
+
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

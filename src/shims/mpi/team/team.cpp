@@ -32,18 +32,24 @@ Teams& teams() {  // guarded by `registry`; never destroyed, as other threads ma
   return all;
 }
 
-// Number of communicators that were settled early and freed too soon to gain by it; halved by each one that did gain.
-// So programs that create and free communicators all the time do not pay for each.
-constinit std::atomic<int> wasted{0};
-constexpr int most_wasted = 8;
+using Clock = std::chrono::steady_clock;
+
+// Number of communicators that were settled and freed too soon to gain by it, usually and early (settle_for_good());
+// halved by each one that did gain. So programs that create and free communicators all the time do not pay for each.
+constinit std::atomic<int> wasted[2] = {};
+constexpr int most_wasted[2] = {4, 8};  // who is not settled early never is
+constexpr int worth = 20;               // times what settling takes, which a communicator is in use at least
+constinit std::atomic<Clock::rep> last_settling{0};
+
+bool often_wasted(bool early) noexcept { return wasted[early].load(std::memory_order_relaxed) >= most_wasted[early]; }
 
 /// Called when a communicator is freed; counts it if it was settled too early.
 void look_back(const MpiTeam& team) noexcept {
-  constexpr int worth = 20;
   if (team.settling.count() == 0) return;
-  const bool used = std::chrono::steady_clock::now() - team.settled_at > worth * team.settling;
-  const int before = wasted.load(std::memory_order_relaxed);
-  wasted.store(used ? before / 2 : before + 1, std::memory_order_relaxed);
+  const bool used = Clock::now() - team.settled_at > worth * team.settling;
+  auto& count = wasted[team.early];
+  const int before = count.load(std::memory_order_relaxed);
+  count.store(used ? before / 2 : before + 1, std::memory_order_relaxed);
 }
 
 int forget(MPI_Comm comm, int, void* value, void*) {
@@ -126,6 +132,8 @@ MpiTeam* make_team(MPI_Comm comm) {
   team->comm = comm;
   team->rank = rank;
   team->size = size;
+  team->asks_at = calls_before();
+  team->known_since = Clock::now();
   if (why != nullptr) {
     team->settled = true;
     team->why = why;
@@ -141,9 +149,18 @@ MpiTeam* make_team(MPI_Comm comm) {
 
 }  // namespace
 
-int calls_before() noexcept {
-  static const int calls = setting("SMELT_MPI_AFTER", 1, 64);
+namespace {
+constexpr int usual_calls_before = 64;
+/// 0: not set.
+int calls_before_as_set() noexcept {
+  static const int calls = setting("SMELT_MPI_AFTER", 1, 0);
   return calls;
+}
+}  // namespace
+
+int calls_before() noexcept {
+  const int calls = calls_before_as_set();
+  return calls != 0 ? calls : usual_calls_before;
 }
 
 int calls_before_race() noexcept {
@@ -200,38 +217,60 @@ bool turns_ready(MpiTeam& team) noexcept {
   return true;
 }
 
+namespace {
+
+/// Asks all ranks, with a collective of the library.
+bool all_ranks(const MpiTeam& team, bool willing) noexcept {
+  int own = willing ? 1 : 0, all = 0;
+  original.Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, team.comm);
+  return all != 0;
+}
+
+/// Whether a communicator will pay for settling: they usually do; where they often did not, one that has been in use
+/// for long will go on for as long.
+bool pays(const MpiTeam& team) noexcept {
+  return !often_wasted(false) ||
+         Clock::now() - team.known_since > worth * Clock::duration(last_settling.load(std::memory_order_relaxed));
+}
+
+void settle_now(MpiTeam& team) noexcept {
+  const auto start = Clock::now();
+  settle(team);
+  team.settled = true;
+  team.settled_at = Clock::now();
+  team.settling = team.settled_at - start;
+  last_settling.store(team.settling.count(), std::memory_order_relaxed);
+}
+
+/// All ranks come here with the same number of calls behind them.
+void settle_if_it_pays(MpiTeam& team) noexcept {
+  if (calls_before_as_set() != 0 || all_ranks(team, pays(team))) return settle_now(team);
+  team.asks_at = 2 * team.successes;
+}
+
+}  // namespace
+
 void note_success(MPI_Comm comm, bool blocking) noexcept {
   note_thread();
   MpiTeam* const team = need_team(comm);
-  if (team == nullptr || team->settled || ++team->successes < calls_before()) return;
-  if (!blocking) {
-    if (!team->agreement) team->agreement.emplace(*team);
-    return;
-  }
-  settle(*team);
-  team->settled = true;
+  if (team == nullptr || team->settled || ++team->successes < team->asks_at) return;
+  if (blocking) return settle_if_it_pays(*team);
+  if (!team->agreement) team->agreement.emplace(*team);
 }
 
 void settle_for_good(MpiTeam& team) noexcept {
   note_thread();
   if (team.settled || team.firm) return;
-  int willing = wasted.load(std::memory_order_relaxed) < most_wasted ? 1 : 0, all = 0;
-  original.Allreduce(&willing, &all, 1, MPI_INT, MPI_MIN, team.comm);
-  team.firm = all == 0;
+  team.firm = !all_ranks(team, !often_wasted(true));
   if (team.firm) return;
-  const auto start = std::chrono::steady_clock::now();
-  settle(team);
-  team.settled = true;
-  team.settled_at = std::chrono::steady_clock::now();
-  team.settling = team.settled_at - start;
+  team.early = true;
+  settle_now(team);
 }
 
 void settle_soon(MPI_Comm comm) noexcept {
   note_thread();
   MpiTeam* const team = need_team(comm);
-  if (team == nullptr || team->settled) return;
-  settle(*team);
-  team->settled = true;
+  if (team != nullptr && !team->settled) settle_if_it_pays(*team);
 }
 
 void release_teams() noexcept {
@@ -248,7 +287,7 @@ void release_teams() noexcept {
   if (keyval != MPI_KEYVAL_INVALID) original.Comm_free_keyval(&keyval);
 }
 
-int report_failure(MpiTeam& team, int code) noexcept {
+int report_failure(MpiTeam& team, int code) {
   original.Comm_call_errhandler(team.blamed(), code);
   return code;
 }
@@ -257,7 +296,7 @@ namespace {
 
 /// Before MPI_Comm_free or _disconnect. Ends an agreement, whose pending collective would keep the communicator alive
 /// or crash Open MPI 4.1.
-int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) noexcept {
+int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) {
   const bool goes = comm != nullptr && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF;
   if (MpiTeam* const team = goes ? find_team(*comm) : nullptr; team != nullptr) team->agreement.reset();
   return library(comm);

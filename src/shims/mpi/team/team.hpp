@@ -77,6 +77,8 @@ struct MpiTeam {
   std::uint64_t round = 0;
   int calls_to_step = 0;  ///< until the library makes a step of progress in any case (progress.hpp)
   int successes = 0;      ///< of the library, counted until the agreement
+  int asks_at = 0;        ///< how many there are when the ranks agree, or ask each other again whether to
+  std::chrono::steady_clock::time_point known_since{};  ///< when the first of them ended
   const char* why = "one of the first calls on its communicator";
   std::optional<Agreement> agreement;  ///< in progress
 
@@ -108,8 +110,9 @@ struct MpiTeam {
   /// The communicator whose error handler is called.
   MPI_Comm blamed() const noexcept { return orphan_.load(std::memory_order_relaxed) ? MPI_COMM_WORLD : comm; }
 
-  std::chrono::steady_clock::time_point settled_at{};  ///< by settle_for_good()
-  std::chrono::steady_clock::duration settling{};      ///< how long that took
+  bool early = false;  ///< by settle_for_good()
+  std::chrono::steady_clock::time_point settled_at{};
+  std::chrono::steady_clock::duration settling{};  ///< how long that took
 
   void detach() noexcept;      ///< frees objects of smelt
   void disconnect() noexcept;  ///< frees objects of the library; collective
@@ -175,6 +178,6 @@ bool enabled() noexcept;
 void release_teams() noexcept;
 
 /// Reports a failure of smelt by the communicator's error handler. Returns an MPI error code.
-int report_failure(MpiTeam& team, int code = MPI_ERR_OTHER) noexcept;
+int report_failure(MpiTeam& team, int code = MPI_ERR_OTHER);
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI
