@@ -185,20 +185,27 @@ int run(InterceptedFunction& entry, MPI_Comm comm, const Like& like, Describe de
       entry, *team, like, [&](TranslatedCall& task) { return describe(task, *team); }, library);
 }
 
-/// Fast path of blocking collectives: runs a call that is in the cache, as most calls are. False: it is not, and there
-/// was no effect.
+enum class AtOnce { done, library, unknown };
+
+/// Fast path of blocking collectives: runs a call that is in the cache, as most calls are, or leaves it to the library,
+/// on a communicator that is the library's for good. Unknown: neither, and there was no effect.
 template <class Like>
-[[gnu::always_inline]] inline bool run_at_once(InterceptedFunction& entry, MPI_Comm comm, const Like& like,
-                                               int* code) noexcept {
+[[gnu::always_inline]] inline AtOnce run_at_once(InterceptedFunction& entry, MPI_Comm comm, const Like& like,
+                                                 int* code) noexcept {
   MpiTeam* const team = find_team(comm);
+  if (team == nullptr) return AtOnce::unknown;
+  if (!team->ready) {
+    if (!team->settled) return AtOnce::unknown;
+    entry.passed(team->why);
+    return AtOnce::library;
+  }
   int status = SMELT_OK;
-  if (team == nullptr || !team->ready || team->sampling || team->pending_operations.any() ||
-      !run_known(*team, like, Way::held, &status))
-    return false;
+  if (team->sampling || team->pending_operations.any() || !run_known(*team, like, Way::held, &status))
+    return AtOnce::unknown;
   entry.took();
   let_library_on(team->calls_to_step);
   *code = status == SMELT_OK ? MPI_SUCCESS : report_failure(*team);
-  return true;
+  return AtOnce::done;
 }
 
 /// Why the library serves a call that must not wait for other ranks; null if smelt may.
@@ -295,7 +302,9 @@ class ArrayCopies {
   }                                                                                                               \
   int serve_##function parameters {                                                                               \
     int code = MPI_SUCCESS;                                                                                       \
-    if (run_at_once(entry_##function, comm, SMELT_MPI_SIGNATURE_##Name, &code)) return code;                      \
+    const AtOnce answer = run_at_once(entry_##function, comm, SMELT_MPI_SIGNATURE_##Name, &code);                 \
+    if (answer == AtOnce::done) return code;                                                                      \
+    if (answer == AtOnce::library) return original.function arguments;                                            \
     return serve_unknown_##function arguments;                                                                    \
   }
 SMELT_MPI_BLOCKING(SMELT_MPI_DEFINE)
