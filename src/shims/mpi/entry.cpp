@@ -164,6 +164,28 @@ int run_ready(InterceptedFunction& entry, MpiTeam& team, const Like& like, Descr
   return library();
 }
 
+/// Whether a call is one of the first on its communicator, after which nothing changes for it.
+template <class Like>
+bool is_early(const MpiTeam& team, const Like& like) noexcept {
+  if (team.settled || team.agreement || team.successes + 1 >= team.asks_at) return false;
+  if constexpr (std::is_same_v<Like, BarrierSignature>) {
+    return true;
+  } else {
+    const CallSignature& one = call_of(like);
+    return !is_reduction(one.operation) || (one.op == team.alternating.op && one.in_type == team.alternating.type);
+  }
+}
+
+template <class Library>
+int run_early(InterceptedFunction& entry, MpiTeam& team, Library library) noexcept {
+  entry.passed(team.why);
+  const int code = library();
+  if (code != MPI_SUCCESS) return code;
+  note_thread();
+  ++team.successes;
+  return code;
+}
+
 template <class Library>
 int run_before(InterceptedFunction& entry, MPI_Comm comm, const MpiTeam* team, Library library) noexcept {
   entry.passed(team != nullptr ? team->why : "one of the first calls on its communicator");
@@ -176,6 +198,7 @@ int run_before(InterceptedFunction& entry, MPI_Comm comm, const MpiTeam* team, L
 template <class Like, class Describe, class Library>
 int run(InterceptedFunction& entry, MPI_Comm comm, const Like& like, Describe describe, Library library) noexcept {
   MpiTeam* team = find_team(comm);
+  if (team != nullptr && is_early(*team, like)) return run_early(entry, *team, library);
   if (team == nullptr || (!team->ready && !turns_ready(*team))) {
     if (MpiTeam* const firm = team_of_firm(comm, like); firm != nullptr) settle_for_good(*(team = firm));
     if (team == nullptr || !team->ready) return run_before(entry, comm, team, library);

@@ -57,6 +57,21 @@ struct UnevenSignature {
   int only_rank = -1;  ///< the only rank whose arrays are significant; -1: all are
 };
 
+inline const CallSignature& call_of(const CallSignature& like) noexcept { return like; }
+inline const CallSignature& call_of(const UnevenSignature& like) noexcept { return like.one; }
+
+constexpr bool is_reduction(smelt_operation operation) noexcept {
+  switch (operation) {
+    case SMELT_REDUCE:
+    case SMELT_ALLREDUCE:
+    case SMELT_REDUCE_SCATTER:
+    case SMELT_REDUCE_SCATTERV:
+    case SMELT_SCAN:
+    case SMELT_EXSCAN: return true;
+    default: return false;
+  }
+}
+
 struct BarrierSignature {};
 
 /// The buffers of a call; in place, one buffer serves as both.

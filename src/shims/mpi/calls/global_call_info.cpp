@@ -7,18 +7,6 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-bool is_reduction(smelt_operation operation) noexcept {
-  switch (operation) {
-    case SMELT_REDUCE:
-    case SMELT_ALLREDUCE:
-    case SMELT_REDUCE_SCATTER:
-    case SMELT_REDUCE_SCATTERV:
-    case SMELT_SCAN:
-    case SMELT_EXSCAN: return true;
-    default: return false;
-  }
-}
-
 /// 0 for arguments that the library rejects.
 std::size_t bytes_of(MPI_Count count, MPI_Datatype type) noexcept {
   const Type* const layout = type_of(type);
@@ -76,17 +64,19 @@ GlobalCallInfo global_info_of(const MpiTeam& team, BarrierSignature) noexcept {
 namespace {
 
 template <class Like>
-MpiTeam* firm(MPI_Comm comm, smelt_operation operation, const Like& call) noexcept {
-  if (!is_reduction(operation) || comm == MPI_COMM_NULL) return nullptr;
+MpiTeam* firm(MPI_Comm comm, const CallSignature& one, const Like& call) noexcept {
+  if (!is_reduction(one.operation) || comm == MPI_COMM_NULL) return nullptr;
   MpiTeam* const team = need_team(comm);
-  return team != nullptr && !global_info_of(*team, call).alternates ? team : nullptr;
+  if (team == nullptr) return nullptr;
+  const GlobalCallInfo info = global_info_of(*team, call);
+  if (!info.alternates) return team;
+  if (info.bytes != 0) team->alternating = {one.op, one.in_type};
+  return nullptr;
 }
 
 }  // namespace
 
-MpiTeam* team_of_firm(MPI_Comm comm, const CallSignature& call) noexcept { return firm(comm, call.operation, call); }
-MpiTeam* team_of_firm(MPI_Comm comm, const UnevenSignature& call) noexcept {
-  return firm(comm, call.one.operation, call);
-}
+MpiTeam* team_of_firm(MPI_Comm comm, const CallSignature& call) noexcept { return firm(comm, call, call); }
+MpiTeam* team_of_firm(MPI_Comm comm, const UnevenSignature& call) noexcept { return firm(comm, call.one, call); }
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -77,7 +77,12 @@ struct MpiTeam {
   std::uint64_t round = 0;
   int calls_to_step = 0;  ///< until the library makes a step of progress in any case (progress.hpp)
   int successes = 0;      ///< of the library, counted until the agreement
-  int asks_at = 0;        ///< how many there are when the ranks agree, or ask each other again whether to
+  /// The last reduction of which team_of_firm() has found that anybody may serve it.
+  struct {
+    MPI_Op op = MPI_OP_NULL;
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+  } alternating{};
+  int asks_at = 0;  ///< how many there are when the ranks agree, or ask each other again whether to
   std::chrono::steady_clock::time_point known_since{};  ///< when the first of them ended
   const char* why = "one of the first calls on its communicator";
   std::optional<Agreement> agreement;  ///< in progress
