@@ -4,6 +4,7 @@
 //   mpirun -n N race bits      reductions whose results depend on the order of combination: equal operands give equal
 //                              bits in every call
 //   mpirun -n N race ibits     the same, the first ones nonblocking
+//   mpirun -n N race latebits  the same after collectives that anybody may serve, and an empty sum
 //   mpirun -n N race threads   each thread has a communicator of its own (MPI_THREAD_MULTIPLE)
 //   mpirun -n N race settling  a communicator's first calls while another thread creates one
 #include <chrono>
@@ -103,6 +104,15 @@ void bits(int rounds, int nonblocking) {
   MPI_Op_free(&own);
 }
 
+void others_before() {
+  int from_first = rank, sum = 0;
+  double none[2] = {};
+  MPI_Bcast(&from_first, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(none, none + 1, 0, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  require(from_first == 0 && sum == size * (size - 1) / 2, "the collectives before");
+}
+
 void long_ones(int rounds) {
   std::vector<int> data(1 << 14);
   for (int round = 0; round < rounds; ++round) {
@@ -154,7 +164,8 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 400;
   if (mode == "long") long_ones(rounds);
-  if (mode == "bits") bits(rounds, 0);
+  if (mode == "latebits") others_before();
+  if (mode == "bits" || mode == "latebits") bits(rounds, 0);
   if (mode == "ibits") bits(rounds, rounds / 2);
   if (mode == "threads") threads(level == MPI_THREAD_MULTIPLE ? rounds : 1);
   if (mode == "settling" && level == MPI_THREAD_MULTIPLE) settling();

@@ -245,7 +245,7 @@ void settle_now(MpiTeam& team) noexcept {
 /// All ranks come here with the same number of calls behind them.
 void settle_if_it_pays(MpiTeam& team) noexcept {
   if (calls_before_as_set() != 0 || all_ranks(team, pays(team))) return settle_now(team);
-  team.asks_at = 2 * team.successes;
+  team.asks_at = std::max(team.asks_at, 2 * team.successes);
 }
 
 }  // namespace

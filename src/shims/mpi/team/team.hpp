@@ -83,7 +83,7 @@ struct MpiTeam {
     MPI_Datatype type = MPI_DATATYPE_NULL;
   } alternating{};
   int asks_at = 0;  ///< how many there are when the ranks agree, or ask each other again whether to
-  std::chrono::steady_clock::time_point known_since{};  ///< when the first of them ended
+  std::chrono::steady_clock::time_point known_since{};  ///< about when the first of them ended
   const char* why = "one of the first calls on its communicator";
   std::optional<Agreement> agreement;  ///< in progress
 
