@@ -268,7 +268,7 @@ void say(const std::string& line) {
 
 void say_series(const char* name, const std::vector<double>& samples_ns) {
   std::string line = fmt::format("series {}", name);
-  for (double sample : samples_ns) fmt::format_to(std::back_inserter(line), " {:.2f}", sample);
+  for (double sample : samples_ns) line += fmt::format(" {:.2f}", sample);
   say(line);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <ctime>
 
 namespace smelt {
 namespace {
@@ -89,6 +90,15 @@ double ticks_per_ns() {
 double rough_ticks_per_ns() {
   static const double value = calibrate(50'000);
   return value;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
 }
 
 }  // namespace smelt

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -31,6 +32,9 @@ double ticks_per_ns();
 
 /// The same to about a percent, for bounds of waiting; calibrated once within 0.1 ms.
 double rough_ticks_per_ns();
+
+/// The date and time, as files have them: "2026-11-29T10:42:00Z".
+std::string utc_now();
 
 /// The step in ticks by which the counter advances, found out once; 1 where it is too small to matter.
 double clock_step();

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ctime>
+#include <string>
 #include <vector>
 
 namespace smelt {
@@ -21,6 +23,17 @@ TEST(Clock, RateIsPlausible) {
   EXPECT_GT(ticks_per_ns(), 0.001);  // 1 MHz
   EXPECT_LT(ticks_per_ns(), 20.0);   // 20 GHz
   EXPECT_EQ(ticks_per_ns(), ticks_per_ns());
+}
+
+TEST(Clock, TheDateIsThatOfTheSystem) {
+  const std::time_t before = std::time(nullptr);
+  std::tm parts{};
+  const std::string text = utc_now();
+  const char* end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  ASSERT_NE(end, nullptr) << text;
+  EXPECT_EQ(*end, '\0') << text;
+  EXPECT_GE(timegm(&parts), before);
+  EXPECT_LE(timegm(&parts), std::time(nullptr));
 }
 
 TEST(Clock, AStepShowsInIntervalsThatAreMultiplesOfIt) {

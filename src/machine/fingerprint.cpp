@@ -24,10 +24,10 @@ std::uint64_t fnv1a(std::string_view text) noexcept {
 
 std::string fingerprint_of(std::string_view cpu_model, const Machine& machine) {
   std::string text(cpu_model);
-  fmt::format_to(std::back_inserter(text), "|{}", machine.numa_nodes.size());
+  text += fmt::format("|{}", machine.numa_nodes.size());
   for (const auto& pu : machine.pus) {
-    fmt::format_to(std::back_inserter(text), "|{},{},{},{},{},{},{}", pu.os_index, pu.core, pu.package, pu.numa_node,
-                   pu.l2, pu.l3, pu.efficiency_class);
+    text += fmt::format("|{},{},{},{},{},{},{}", pu.os_index, pu.core, pu.package, pu.numa_node, pu.l2, pu.l3,
+                        pu.efficiency_class);
   }
   return fmt::format("{:016x}", fnv1a(text));
 }

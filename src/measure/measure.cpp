@@ -1,10 +1,8 @@
 #include "smelt/measure.hpp"
 
-#include <fmt/chrono.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <filesystem>
@@ -24,11 +22,6 @@
 
 namespace smelt {
 namespace {
-
-std::string utc_now() {
-  const auto now = std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(now)));
-}
 
 /// This machine, restricted to the PUs that the process may use, since others cannot be measured.
 Result<Machine> usable_machine() {

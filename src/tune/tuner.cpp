@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <ctime>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -56,15 +55,6 @@ constexpr int first_look = 10;                       ///< rounds before the firs
 double rounded(double value, double parts) { return std::round(value * parts) / parts; }
 
 double now_s() { return static_cast<double>(monotonic_ns()) * 1e-9; }
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 std::vector<std::size_t> size_grid(std::size_t least, std::size_t most) {
   std::vector<std::size_t> sizes;
