@@ -221,7 +221,10 @@ void find_effects(const Machine& machine, Explanation& found) {
        }},
       {"contention", "ranks that copy at once slow each other down",
        [](Machine& m) {
-         if (m.copy) m.copy->cached_contention = m.copy->shared_contention = m.copy->memory_contention = {1.0};
+         if (!m.copy) return;
+         for (auto* factors : {&m.copy->cached_contention, &m.copy->shared_contention, &m.copy->memory_contention}) {
+           factors->assign(1, 1.0);
+         }
        }},
       {"sources", "a cache hands out to all who read out of it", [](Machine& m) { m.source_ns_per_kib.reset(); }},
       {"pages", "processes that read the same pages of another one wait for each other",

@@ -41,8 +41,10 @@ MemoryFigures::MemoryFigures(const Machine& machine) : machine_(machine) {
     costs_.*matrix = Matrix(nodes());
   }
   // Nobody tells what pages cost; a machine file has an entry for the smallest.
-  costs_.page_bytes = {4096.0};
-  costs_.walk_ns = costs_.gather_walk_ns = costs_.reach_bytes = costs_.touch_ns_per_mib = {0.0};
+  costs_.page_bytes.assign(1, 4096.0);
+  for (auto* of_pages : {&costs_.walk_ns, &costs_.gather_walk_ns, &costs_.reach_bytes, &costs_.touch_ns_per_mib}) {
+    of_pages->assign(1, 0.0);
+  }
 }
 
 int MemoryFigures::node(double os_index) const {
