@@ -43,8 +43,8 @@ function(smelt_clears_by_vectors)
 endfunction()
 
 # smelt_common_headers(target): what most files of the library include is parsed once for all targets that are compiled
-# as position-independent code with the same options for the processor. (clang also wants all of them optimized, or none,
-# and knows other options than those that make g++'s cold rooms alike.)
+# as position-independent code, with the options for the processor that this function gives them. (clang also wants all of
+# them optimized, or none, and knows other options than those that make g++'s cold rooms alike.)
 function(smelt_common_headers target)
   smelt_clears_by_vectors(${target})
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_BUILD_TYPE STREQUAL Release)

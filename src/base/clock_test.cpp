@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -25,10 +26,16 @@ TEST(Clock, RateIsPlausible) {
   EXPECT_EQ(ticks_per_ns(), ticks_per_ns());
 }
 
-TEST(Clock, TheDateIsThatOfTheSystem) {
+TEST(Clock, TheDateIsThatOfTheSystemWhateverTheTimeZone) {
+  const char* zone = std::getenv("TZ");
+  const std::string former = zone != nullptr ? zone : "";
+  setenv("TZ", "EAST-5", 1);
+  tzset();
   const std::time_t before = std::time(nullptr);
   std::tm parts{};
   const std::string text = utc_now();
+  zone != nullptr ? setenv("TZ", former.c_str(), 1) : unsetenv("TZ");
+  tzset();
   const char* end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   ASSERT_NE(end, nullptr) << text;
   EXPECT_EQ(*end, '\0') << text;
