@@ -154,7 +154,7 @@ class Outcome:
             return f"{ends[0]} instead of {ends[1]}"
         for where, text in plain.texts.items():
             if not same(text, self.texts[where], tolerance):
-                return f"{where} differs: {first_difference(text, self.texts[where])}"
+                return f"{where} differs: {first_difference(text, self.texts[where], tolerance)}"
         return ""
 
 
@@ -169,10 +169,10 @@ def same(text, other, tolerance):
     return all(a == b or abs(value(a) - value(b)) <= tolerance * max(abs(value(a)), abs(value(b)), 1) for a, b in pairs)
 
 
-def first_difference(text, other):
+def first_difference(text, other, tolerance):
     lines, others = text.splitlines() or [b""], other.splitlines() or [b""]
     for line, its in zip(lines + [b""] * len(others), others + [b""] * len(lines)):
-        if line != its:
+        if not same(line, its, tolerance):
             return f"{line[:80]!r}, with smelt {its[:80]!r}"
     return "at its end"
 
@@ -283,7 +283,7 @@ def refusal(runner):
     text = outcome.report
     if outcome.status != 126 or text.count("\n") != 1:
         raise Differs(f"not refused: status {outcome.status}: {text[:200]}")
-    return {"verdict": "refused", "why": text.strip()}
+    return {"verdict": "refused", "why": text.strip().replace(f"{runner.directory}/", "")}
 
 
 def measure(runner, most, smelt):
@@ -332,9 +332,9 @@ def is_bad(found):
     return found["verdict"] == "differs" or found.get("slow", False)
 
 
-def document(found, arguments):
+def document(found):
     commit = run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]).stdout.decode().strip()
-    return {"commit": commit, "smelt": arguments.smelt, "programs": found}
+    return {"commit": commit, "programs": found}
 
 
 def main():
@@ -365,7 +365,7 @@ def main():
         if arguments.json:
             both = {**known, **found}
             in_order = {each.name: both[each.name] for each in programs if each.name in both}
-            arguments.json.write_text(json.dumps(document(in_order, arguments), indent=1) + "\n")
+            arguments.json.write_text(json.dumps(document(in_order), indent=1) + "\n")
     return 1 if any(map(is_bad, found.values())) else 0
 
 

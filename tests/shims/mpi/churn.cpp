@@ -1,5 +1,7 @@
 // Communicators that are freed soon, and one that is used for seconds after them.
 #include <chrono>
+#include <cstring>
+#include <thread>
 
 #include "support.hpp"
 
@@ -17,11 +19,51 @@ void check_sums(MPI_Comm comm, int calls) {
   }
 }
 
+/// The largest of floating-point numbers, which one side serves for the whole life of a communicator.
+void check_maximum(MPI_Comm comm, int (*reduce)(const void*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)) {
+  int rank = 0, size = 0;
+  MPI_Comm_rank(comm, &rank);
+  MPI_Comm_size(comm, &size);
+  const double own = rank;
+  double most = size - 1;
+  reduce(&own, &most, 1, MPI_DOUBLE, MPI_MAX, comm);
+  shim_test::require(most == size - 1, "a maximum is wrong");
+}
+
+int reduce_to_first(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  return MPI_Reduce(in, out, count, type, op, 0, comm);
+}
+
+int reduce_scatter(const void* in, void* out, int, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  const double each[] = {*static_cast<const double*>(in), *static_cast<const double*>(in)};
+  return MPI_Reduce_scatter_block(each, out, 1, type, op, comm);
+}
+
+/// "maxima" COMMUNICATORS SECONDS: the same where the first call decides. Then MPI_COMM_WORLD (MPI_Reduce) and, some
+/// seconds later, another communicator (MPI_Reduce_scatter_block).
+void free_after_a_maximum(int communicators, int seconds) {
+  const auto use = [](auto reduce) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    check_maximum(comm, reduce);
+    MPI_Comm_free(&comm);
+  };
+  for (int i = 0; i < communicators; ++i) use(MPI_Allreduce);
+  check_maximum(MPI_COMM_WORLD, reduce_to_first);
+  std::this_thread::sleep_for(std::chrono::seconds(seconds));
+  use(reduce_scatter);
+}
+
 }  // namespace
 
 // COMMUNICATORS CALLS SECONDS
 int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
+  if (std::strcmp(argv[1], "maxima") == 0) {
+    free_after_a_maximum(std::atoi(argv[2]), std::atoi(argv[3]));
+    MPI_Finalize();
+    return 0;
+  }
   for (int i = 0; i < std::atoi(argv[1]); ++i) {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);

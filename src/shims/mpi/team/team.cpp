@@ -37,11 +37,25 @@ using Clock = std::chrono::steady_clock;
 // Number of communicators that were settled and freed too soon to gain by it, usually and early (settle_for_good());
 // halved by each one that did gain. So programs that create and free communicators all the time do not pay for each.
 constinit std::atomic<int> wasted[2] = {};
-constexpr int most_wasted[2] = {4, 8};  // who is not settled early never is
-constexpr int worth = 20;               // times what settling takes, which a communicator is in use at least
+constexpr int most_wasted = 4;
+constexpr int worth = 20;  // times what settling takes, which a communicator is in use at least
 constinit std::atomic<Clock::rep> last_settling{0};
 
-bool often_wasted(bool early) noexcept { return wasted[early].load(std::memory_order_relaxed) >= most_wasted[early]; }
+// What early settling has cost in vain. Who is not settled early never is; so it goes on once that is a small part of
+// the time since it first was too much.
+constinit std::atomic<Clock::rep> wasted_time{0};
+constexpr int small_part = 100;  // one of so many
+
+bool is_small(Clock::rep time) noexcept {
+  static const auto since = Clock::now();
+  return small_part * time < (Clock::now() - since).count();
+}
+
+/// Whether settling this communicator, usually or early, would probably be wasted, too. MPI_COMM_WORLD is never freed.
+bool often_wasted(const MpiTeam& team, bool early) noexcept {
+  if (team.comm == MPI_COMM_WORLD || wasted[early].load(std::memory_order_relaxed) < most_wasted) return false;
+  return !early || !is_small(wasted_time.load(std::memory_order_relaxed));
+}
 
 /// Called when a communicator is freed; counts it if it was settled too early.
 void look_back(const MpiTeam& team) noexcept {
@@ -50,6 +64,7 @@ void look_back(const MpiTeam& team) noexcept {
   auto& count = wasted[team.early];
   const int before = count.load(std::memory_order_relaxed);
   count.store(used ? before / 2 : before + 1, std::memory_order_relaxed);
+  if (!used && team.early) wasted_time.fetch_add(team.settling.count(), std::memory_order_relaxed);
 }
 
 int forget(MPI_Comm comm, int, void* value, void*) {
@@ -229,7 +244,7 @@ bool all_ranks(const MpiTeam& team, bool willing) noexcept {
 /// Whether a communicator will pay for settling: they usually do; where they often did not, one that has been in use
 /// for long will go on for as long.
 bool pays(const MpiTeam& team) noexcept {
-  return !often_wasted(false) ||
+  return !often_wasted(team, false) ||
          Clock::now() - team.known_since > worth * Clock::duration(last_settling.load(std::memory_order_relaxed));
 }
 
@@ -261,7 +276,7 @@ void note_success(MPI_Comm comm, bool blocking) noexcept {
 void settle_for_good(MpiTeam& team) noexcept {
   note_thread();
   if (team.settled || team.firm) return;
-  team.firm = !all_ranks(team, !often_wasted(true));
+  team.firm = !all_ranks(team, !often_wasted(team, true));
   if (team.firm) return;
   team.early = true;
   settle_now(team);
