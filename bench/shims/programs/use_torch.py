@@ -8,6 +8,7 @@ model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.
 images, labels = torch.randn(4096, 64), torch.randint(0, 10, (4096,))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 loss_of = torch.nn.CrossEntropyLoss()
+states = []
 start = time.perf_counter()
 for epoch in range(4):
     for i in range(0, 4096, 128):
@@ -15,5 +16,6 @@ for epoch in range(4):
         loss = loss_of(model(images[i:i + 128]), labels[i:i + 128])
         loss.backward()
         optimizer.step()
+    states.append(hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest())
 print("seconds", time.perf_counter() - start)
-print(hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest())
+print(*states, sep="\n")
