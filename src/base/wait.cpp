@@ -10,8 +10,10 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "base/clock.hpp"
+#include "base/throttling.hpp"
 #include "smelt/settings.hpp"
 
 namespace smelt {
@@ -224,10 +226,17 @@ class Waiter::SlowWait {
     sched_yield();
     const std::uint64_t now = ticks();
     const std::uint64_t took_ns = to_ns(now - before);
-    // Hypervisors deschedule PUs as well.
-    const bool nobody = watches && took_ns >= PuContention::slice_ns && switches() == switched;
+    // Hypervisors deschedule PUs as well, and a quota stops all threads of the process.
+    const bool nobody = watches && took_ns >= PuContention::slice_ns && (switches() == switched || was_throttled());
     if (!nobody) contention.yielded(to_ns(now), took_ns, to_ns(late(before, now)));
     return now;
+  }
+
+  /// Whether the process was stopped since this waiter asked last.
+  bool was_throttled() noexcept {
+    const auto ask = waiter_.config_.throttled;
+    const std::uint64_t time = ask != nullptr ? ask() : throttled_time();
+    return std::exchange(waiter_.throttled_, time) != time;
   }
 
   /// The part of a yield during which the awaited event had already happened.

@@ -48,6 +48,8 @@ struct WaitConfig {
   /// In place of `happened`, for waiters that share PUs and wait for each other: they note here when one of them begins
   /// to wait, to 50 us. By then it has done all that the others wait for.
   std::atomic<std::uint64_t>* wait_began = nullptr;
+  /// Changes when the process has been stopped for having used up its CPU quota; null: throttled_time().
+  std::uint64_t (*throttled)() noexcept = nullptr;
 };
 
 /// The configuration for `ranks` ranks of which `parallelism` can run at the same time. `mode`: name of a WaitMode;
@@ -206,6 +208,7 @@ class Waiter {
   bool (*poll_)(void*) = nullptr;
   void* context_ = nullptr;
   std::uint64_t last_asked_ = 0;  ///< when the interrupt function was called last, in ticks()
+  std::uint64_t throttled_ = 0;   ///< config_.throttled() when it was asked last
   WaitConfig config_;
 };
 

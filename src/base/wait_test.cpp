@@ -49,8 +49,10 @@ using wait_test::yields_take_long;
 
 constexpr WaitMode all_modes[] = {WaitMode::automatic, WaitMode::spin, WaitMode::yield, WaitMode::sleep};
 
+/// For a process that is never stopped, whatever this one's cgroup does.
 WaitConfig config_of(WaitMode mode, double ranks_per_pu = 1.0) {
   WaitConfig config;
+  config.throttled = []() noexcept { return std::uint64_t{0}; };
   config.mode = mode;
   config.ranks_per_pu = ranks_per_pu;
   return config;
@@ -295,6 +297,17 @@ TEST(Waiter, SleepsOnceYieldsCostTimeSlices) {
     config.awake_ns = 3'600'000'000'000;
     EXPECT_EQ(yields_before_sleep(config, 1000, true), 2);
   }
+}
+
+// A quota that is used up stops all threads of the process.
+TEST(Waiter, LongYieldsInWhichTheProcessWasStoppedDoNotCount) {
+  auto config = config_of(WaitMode::automatic);
+  config.awake_ns = 3'600'000'000'000;
+  config.throttled = []() noexcept { return static_cast<std::uint64_t>(yields); };
+  EXPECT_EQ(yields_before_sleep(config, 20, true), 20);
+  // One that was stopped at times shares its PU as well.
+  config.throttled = []() noexcept { return static_cast<std::uint64_t>(yields / 3); };
+  EXPECT_LT(yields_before_sleep(config, 1000, true), 1000);
 }
 
 // What is waited for has not happened yet when a yield is over: nobody was late.
