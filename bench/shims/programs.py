@@ -332,9 +332,8 @@ def is_bad(found):
     return found["verdict"] == "differs" or found.get("slow", False)
 
 
-def document(found):
-    commit = run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]).stdout.decode().strip()
-    return {"commit": commit, "programs": found}
+def head():
+    return run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]).stdout.decode().strip()
 
 
 def main():
@@ -360,12 +359,12 @@ def main():
     known = json.loads(arguments.json.read_text())["programs"] if arguments.add and arguments.json.exists() else {}
     found = {}
     for program in chosen:
-        found[program.name] = examine(program, arguments)
+        found[program.name] = {"commit": head(), **examine(program, arguments)}
         print(f"{program.name:24} {line_about(found[program.name])}", flush=True)
         if arguments.json:
             both = {**known, **found}
             in_order = {each.name: both[each.name] for each in programs if each.name in both}
-            arguments.json.write_text(json.dumps(document(in_order), indent=1) + "\n")
+            arguments.json.write_text(json.dumps({"programs": in_order}, indent=1) + "\n")
     return 1 if any(map(is_bad, found.values())) else 0
 
 

@@ -12,8 +12,8 @@
 #include <ctime>
 #include <utility>
 
+#include "base/cgroup.hpp"
 #include "base/clock.hpp"
-#include "base/throttling.hpp"
 #include "smelt/settings.hpp"
 
 namespace smelt {

@@ -15,21 +15,29 @@
 #include <thread>
 #include <vector>
 
+#include "base/cgroup.hpp"
 #include "base/clock.hpp"
 #include "base/segment.hpp"
+#include "base/small_cgroup_test_util.hpp"
 
 namespace smelt::wait_test {
 thread_local int yields = 0;
 thread_local bool yields_take_long = false;
 thread_local bool others_run = false;
+thread_local bool yields_take_the_quota = false;
 }  // namespace smelt::wait_test
 
-/// Stands before the C library's: counts, and takes as long as a time slice if it is told to.
+/// Stands before the C library's: counts, and takes as long as a time slice, or until the CPU quota is used up, if it
+/// is told to.
 extern "C" int sched_yield() noexcept {
   ++smelt::wait_test::yields;
   for (const auto start = smelt::monotonic_ns();
        smelt::wait_test::yields_take_long &&
        smelt::monotonic_ns() - start < 2 * smelt::PuContention::shared_slice_ns;) {}
+  if (smelt::wait_test::yields_take_the_quota) {
+    const auto before = smelt::throttled_time(), start = smelt::monotonic_ns();
+    while (smelt::throttled_time() == before && smelt::monotonic_ns() - start < 20'000'000'000) {}
+  }
   return static_cast<int>(syscall(SYS_sched_yield));
 }
 
@@ -308,6 +316,18 @@ TEST(Waiter, LongYieldsInWhichTheProcessWasStoppedDoNotCount) {
   // One that was stopped at times shares its PU as well.
   config.throttled = []() noexcept { return static_cast<std::uint64_t>(yields / 3); };
   EXPECT_LT(yields_before_sleep(config, 1000, true), 1000);
+}
+
+TEST(Waiter, FindsOutItselfThatItWasStopped) {
+  test::SmallCgroup group;
+  if (!group.made()) GTEST_SKIP() << "no right to make a cgroup with a quota";
+  EXPECT_TRUE(group.holds([] {
+    auto config = config_of(WaitMode::automatic);
+    config.awake_ns = 3'600'000'000'000;
+    config.throttled = nullptr;
+    wait_test::yields_take_the_quota = true;
+    return yields_before_sleep(config, 5, true) == 5;
+  }));
 }
 
 // What is waited for has not happened yet when a yield is over: nobody was late.

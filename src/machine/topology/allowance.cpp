@@ -13,6 +13,7 @@
 #include <climits>
 #include <string>
 
+#include "base/cgroup.hpp"
 #include "base/error.hpp"
 #include "machine/text.hpp"
 #include "machine/topology/affinity.hpp"
@@ -89,19 +90,6 @@ std::optional<Mount> find_mount(std::string_view mountinfo, bool unified, std::s
   return std::nullopt;
 }
 
-/// The process's group in the v2 hierarchy, or in the v1 hierarchy of a controller.
-std::optional<std::string> find_group(std::string_view cgroup, bool unified, std::string_view controller) {
-  for (const auto line : split(cgroup, '\n')) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first == std::string_view::npos ? first : first + 1);
-    if (second == std::string_view::npos) continue;
-    const auto controllers = line.substr(first + 1, second - first - 1);
-    const bool wanted = unified ? controllers.empty() : contains(controllers, controller);
-    if (wanted) return std::string(trimmed(line.substr(second + 1)));
-  }
-  return std::nullopt;
-}
-
 fs::path Hierarchy::lowest() const {
   std::string_view group_path = group;
   const std::string_view top = mount.top == "/" ? std::string_view() : std::string_view(mount.top);
@@ -120,14 +108,14 @@ std::optional<fs::path> Hierarchy::above(const fs::path& directory) const {
 std::optional<Hierarchy> find_hierarchy(const fs::path& root, const CgroupFiles& files, bool unified,
                                         std::string_view controller) {
   if (!files.cgroup) return std::nullopt;
-  auto group = find_group(*files.cgroup, unified, controller);
+  const auto group = find_cgroup(*files.cgroup, unified ? "" : controller);
   if (!group || group->size() > PATH_MAX) return std::nullopt;
   auto mount = files.mountinfo ? find_mount(*files.mountinfo, unified, controller) : std::nullopt;
   if (mount && (mount->top.size() > PATH_MAX || mount->point.native().size() > PATH_MAX)) mount.reset();
   // Without mountinfo: the place where every distribution mounts it.
   if (!mount) mount = Mount{"/", unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + std::string(controller)};
   mount->point = below(root, mount->point.string());
-  return Hierarchy{unified, std::move(*mount), std::move(*group)};
+  return Hierarchy{unified, std::move(*mount), std::string(*group)};
 }
 
 /// PUs' worth of time that a directory grants; 0 = no limit there.

@@ -1,4 +1,4 @@
-#include "base/throttling.hpp"
+#include "base/cgroup.hpp"
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -91,31 +91,37 @@ std::uint64_t sum_upwards(const char* root, std::string_view mount_point, std::s
   return sum;
 }
 
-bool has_cpu(std::string_view controllers) noexcept {
+bool contains(std::string_view comma_list, std::string_view word) noexcept {
   for (;;) {
-    const auto comma = controllers.find(',');
-    if (controllers.substr(0, comma) == "cpu") return true;
+    const auto comma = comma_list.find(',');
+    if (comma_list.substr(0, comma) == word) return true;
     if (comma == std::string_view::npos) return false;
-    controllers.remove_prefix(comma + 1);
+    comma_list.remove_prefix(comma + 1);
   }
 }
 
 }  // namespace
 
-// Lines of /proc/self/cgroup: "0::/path" (v2), "3:cpu,cpuacct:/path" (v1). Mount points are those of all distributions.
+std::optional<std::string_view> find_cgroup(std::string_view text, std::string_view controller) noexcept {
+  while (!text.empty()) {
+    const auto line = take_line(text);
+    const auto first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string_view::npos || line.substr(second + 1, 1) != "/") continue;
+    const auto controllers = line.substr(first + 1, second - first - 1);
+    if (controller.empty() ? controllers.empty() : contains(controllers, controller)) return line.substr(second + 1);
+  }
+  return std::nullopt;
+}
+
+// Mount points are those of all distributions.
 std::uint64_t throttled_time(const char* root) noexcept {
   Path list;
   if (!list.append(root) || !list.append("/proc/self/cgroup")) return 0;
   std::array<char, 3072> space;
+  const auto text = read_start(list, space);
   std::uint64_t sum = 0;
-  for (auto text = read_start(list, space); !text.empty();) {
-    const auto line = take_line(text);
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string_view::npos || line.substr(second + 1, 1) != "/") continue;
-    const auto controllers = line.substr(first + 1, second - first - 1), cgroup = line.substr(second + 1);
-    if (controllers.empty()) sum += sum_upwards(root, "/sys/fs/cgroup", cgroup);
-    if (has_cpu(controllers)) sum += sum_upwards(root, "/sys/fs/cgroup/cpu", cgroup);
-  }
+  if (const auto cgroup = find_cgroup(text, "")) sum += sum_upwards(root, "/sys/fs/cgroup", *cgroup);
+  if (const auto cgroup = find_cgroup(text, "cpu")) sum += sum_upwards(root, "/sys/fs/cgroup/cpu", *cgroup);
   return sum;
 }
 

@@ -1,8 +1,7 @@
-#include "base/throttling.hpp"
+#include "base/cgroup.hpp"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/small_cgroup_test_util.hpp"
 
 namespace smelt {
 namespace {
@@ -121,40 +121,25 @@ TEST(ThrottlingOfThisMachine, IsNoPlaceWhereAThreadMayBeCancelled) {
   EXPECT_TRUE(returned);
 }
 
-/// A cgroup with a hundredth of a PU, where this is permitted; else empty.
-fs::path make_small_cgroup() {
-  const std::string name = "smelt_throttling_" + std::to_string(getpid());
-  for (const fs::path top : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup"}) {
-    std::error_code error;
-    if (!fs::create_directory(top / name, error)) continue;
-    std::ofstream(top / name / "cpu.cfs_quota_us") << 1000;
-    std::ofstream(top / name / "cpu.max") << "1000 100000";
-    std::string limit;
-    std::ifstream(top / name / "cpu.cfs_quota_us") >> limit;
-    std::ifstream(top / name / "cpu.max") >> limit;
-    if (limit == "1000") return top / name;
-    fs::remove(top / name, error);
-  }
-  return {};
-}
-
 TEST(ThrottlingOfThisMachine, Counts) {
-  const fs::path group = make_small_cgroup();
-  if (group.empty()) GTEST_SKIP() << "no right to make a cgroup with a quota";
-  const pid_t child = fork();
-  if (child == 0) {
-    std::ofstream(group / "cgroup.procs") << getpid() << std::flush;
+  test::SmallCgroup group;
+  if (!group.made()) GTEST_SKIP() << "no right to make a cgroup with a quota";
+  EXPECT_TRUE(group.holds([] {
     const auto before = throttled_time(), start = monotonic_ns();
     while (throttled_time() == before && monotonic_ns() - start < 20'000'000'000) {}
-    _exit(throttled_time() != before ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  std::error_code error;
-  for (int tries = 0; tries < 1000 && !fs::remove(group, error) && fs::exists(group); ++tries)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  EXPECT_FALSE(fs::exists(group));
+    return throttled_time() != before;
+  }));
+}
+
+TEST(FindCgroup, FindsTheLineOfAController) {
+  constexpr std::string_view text = "9:name=systemd:/s\n4:cpuset:/w\n3:cpu,cpuacct:/a/b\n0::/u\n";
+  EXPECT_EQ(find_cgroup(text, "cpu"), "/a/b");
+  EXPECT_EQ(find_cgroup(text, "cpuacct"), "/a/b");
+  EXPECT_EQ(find_cgroup(text, "cpuset"), "/w");
+  EXPECT_EQ(find_cgroup(text, ""), "/u");
+  EXPECT_EQ(find_cgroup(text, "memory"), std::nullopt);
+  EXPECT_EQ(find_cgroup(text.substr(0, 50), ""), std::nullopt);
+  EXPECT_EQ(find_cgroup("", ""), std::nullopt);
 }
 
 }  // namespace
