@@ -1,10 +1,12 @@
 // For tests: a cgroup with a hundredth of a PU, where making one is permitted.
 #pragma once
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -19,8 +21,10 @@ class SmallCgroup {
     for (const std::filesystem::path top : {"/sys/fs/cgroup/cpu", "/sys/fs/cgroup"}) {
       if (made() || !std::filesystem::create_directory(top / name, error_)) continue;
       group_ = top / name;
-      std::ofstream(group_ / "cpu.cfs_quota_us") << 1000;  // v1
-      std::ofstream(group_ / "cpu.max") << "1000 100000";  // v2
+      if (exists(group_ / "cgroup.procs")) {                 // else it is an ordinary directory
+        std::ofstream(group_ / "cpu.cfs_quota_us") << 1000;  // v1
+        std::ofstream(group_ / "cpu.max") << "1000 100000";  // v2
+      }
       std::string limit;
       std::ifstream(group_ / "cpu.cfs_quota_us") >> limit;
       std::ifstream(group_ / "cpu.max") >> limit;
@@ -40,6 +44,7 @@ class SmallCgroup {
   bool holds(const Condition& condition) const {
     const pid_t child = fork();
     if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       std::ofstream(group_ / "cgroup.procs") << getpid() << std::flush;
       _exit(condition() ? 0 : 1);
     }

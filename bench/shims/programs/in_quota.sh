@@ -1,6 +1,7 @@
 #!/bin/bash
 # in_quota.sh PUS COMMAND...: as in a container that may use so many PUs' time. Needs the right to make a cgroup.
 set -eu
+[ $# -ge 2 ] || { echo "usage: in_quota.sh PUS COMMAND..." >&2; exit 2; }
 name=smelt_quota_$$ limit=$(($1 * 100000)) group=""
 shift
 for top in /sys/fs/cgroup/cpu /sys/fs/cgroup; do
