@@ -52,7 +52,7 @@ class Ranks : public testing::TestWithParam<int> {};
 
 TEST_P(Ranks, BroadcastFromEveryRootInEverySize) {
   auto comm = make_communicator(GetParam());
-  const std::vector<std::size_t> sizes = {0, 1, 8, 55, 56, 57, 112, 895, 896, 897, 5000};
+  const std::vector<std::size_t> sizes = {0, 1, 8, 55, 56, 57, 112, 895, 896, 897, 1791, 1792, 1793, 5000};
   const auto done = comm.run([&](Rank& rank) {
     for (int root = 0; root < rank.size(); ++root) {
       for (std::size_t bytes : sizes) {
@@ -93,7 +93,7 @@ TEST_P(Ranks, AllreduceGivesEveryRankTheSameBits) {
   const int n = GetParam();
   std::vector<std::vector<double>> results(static_cast<std::size_t>(n));
   const auto done = comm.run([&](Rank& rank) {
-    for (std::size_t count : {1, 7, 200}) {
+    for (std::size_t count : {1, 7, 200, 223, 224, 225, 500}) {
       std::vector<double> mine(count), total(count);
       for (std::size_t i = 0; i < count; ++i) mine[i] = 0.1 * rank.rank() + 1e-7 * static_cast<double>(i);
       ASSERT_EQ(rank.allreduce(mine.data(), total.data(), count, sum<double>()), Status::ok);

@@ -109,8 +109,10 @@ EagerPath EagerPath::compile(Endpoint& endpoint, const Recipe& recipe, const Sch
     eager.most_bytes_ = std::min(eager.most_bytes_, StagingRing::most_chunk_bytes / blocks / line_bytes * line_bytes);
   }
   if (most_blocks > 0) {
-    // Two ranks that both send before they receive must not fill their channels.
-    const std::size_t lines = std::min<std::size_t>(most_lines, SharedLayout::channel_lines(endpoint.size()) / 4);
+    // An exchange sends its whole message before it receives. It never waits for room that only its own receiving would
+    // make: every schedule also ends if a message can only be sent while it is received (algorithms_test.cpp), so the
+    // messages before this one are received without it, and then there is room.
+    const std::size_t lines = std::min<std::size_t>(most_lines, SharedLayout::most_lines_at_once(endpoint.size()));
     eager.most_bytes_ = std::min(eager.most_bytes_, lines * channel::line_payload / most_blocks);
   }
   const auto scratch = static_cast<std::size_t>(schedule.work_blocks) * eager.most_bytes_;
@@ -268,6 +270,11 @@ bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallB
   // The payload of a line is aligned to 8 bytes, which suffices for elements of up to 8 bytes.
   const bool in_channel = step.in != nullptr && bytes <= channel::line_payload && op.merge != nullptr &&
                           op.element_bytes <= sizeof(std::uint64_t);
+  if (step.in != nullptr) {
+    prefetch_lines_to_write(to, bytes, most_lines);
+    const std::byte* const with = buffers.at(step.with);
+    for (std::size_t at = 0; at < bytes; at += line_bytes) __builtin_prefetch(with + at);
+  }
   if (in_channel) {
     theirs = await_line(endpoint, *step.in);
     if (theirs == nullptr) return false;
@@ -310,6 +317,7 @@ inline bool EagerPath::perform(Endpoint& endpoint, const Collective& call, const
   switch (step.kind) {
     case Move::Kind::recv:
     case Move::Kind::exchange:
+      prefetch_lines_to_write(buffers.at(step.to), buffers.length(step.to), most_lines);
       return buffers.is_empty(step.to) || receive(endpoint, *step.in, buffers.at(step.to), buffers.length(step.to));
     case Move::Kind::recv_combine:
     case Move::Kind::exchange_combine:

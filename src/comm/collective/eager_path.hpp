@@ -47,7 +47,7 @@ class EagerPath {
   bool advance(Endpoint& endpoint, const Collective& call, PendingOperation& pending) const noexcept;
 
  private:
-  static constexpr std::size_t most_lines = 16;  ///< of a message
+  static constexpr std::size_t most_lines = 32;  ///< of a message
 
   /// Blocks at .. at+count-1 of a buffer.
   struct BlockRange {

@@ -17,8 +17,7 @@
 namespace smelt::comm {
 namespace {
 
-/// Long messages move in chunks of this many lines, so that all levels of a tree work in parallel. A chunk is a quarter
-/// of a channel, so that two ranks can send to each other at the same time.
+/// Long messages move in chunks of this many lines, so that all levels of a tree work in parallel.
 std::size_t default_chunk_bytes(int ranks) { return SharedLayout::channel_lines(ranks) / 4 * channel::line_payload; }
 
 /// Elements that move at a time. Avoids the division for short messages, where its cost would be visible.
@@ -54,7 +53,8 @@ Endpoint::Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait)
       has_heavy_barrier_(heavy_barrier(wait.across_processes)),
       links_(static_cast<std::size_t>(state.group.size())),
       chunk_bytes_(default_chunk_bytes(state.group.size())),
-      scratch_(2 * chunk_bytes_),
+      exchange_bytes_(SharedLayout::most_lines_at_once(state.group.size()) * channel::line_payload),
+      scratch_(chunk_bytes_ + exchange_bytes_),
       seen_ticks_(links_.size()),
       absences_(links_.size()) {
   waiter_.set_interrupt(&Endpoint::interrupted, this, state.options.poll != nullptr ? &Endpoint::poll : nullptr);
@@ -258,6 +258,7 @@ inline bool Endpoint::send(Link& link, const void* data, std::size_t bytes) noex
 inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcept {
   ++lines_moved_;
   waiting_for_ = link.peer;
+  prefetch_lines_to_write(data, bytes, channel::UmpSender::most_expected);
   if (bytes <= channel::line_payload) return link.in.recv(data, bytes, waiter_);
   auto* const to = static_cast<std::byte*>(data);
   if (!link.in.recv(to, channel::line_payload, waiter_, channel::lines_of(bytes))) return false;
@@ -347,8 +348,10 @@ bool Endpoint::reserve(Bytes& bytes, std::size_t least) noexcept {
 /// Makes room for one element if an element is longer than a chunk.
 inline bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
   if (element_bytes <= chunk_bytes_) return true;
-  if (!reserve(scratch_, 2 * element_bytes)) return false;
+  const std::size_t exchange_bytes = std::max(element_bytes, exchange_bytes_);
+  if (!reserve(scratch_, element_bytes + exchange_bytes)) return false;
   chunk_bytes_ = element_bytes;
+  exchange_bytes_ = exchange_bytes;
   return true;
 }
 
@@ -433,7 +436,7 @@ bool Endpoint::exchange_chunk(const std::byte* value, std::byte* result, std::si
 }
 
 bool Endpoint::exchange(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  const auto chunk_elements = chunk_of(count, op.element_bytes, chunk_bytes_);
+  const auto chunk_elements = chunk_of(count, op.element_bytes, exchange_bytes_);
   std::size_t done = 0;
   do {
     const auto elements = std::min(count - done, chunk_elements);
@@ -482,6 +485,7 @@ inline const std::byte* Endpoint::await_line(Link& link, Step::Kind kind) noexce
 inline bool Endpoint::flood_line(const Route& route, void* data, std::size_t bytes, int root) noexcept {
   Link* const from = root == rank_ ? nullptr : route.link_toward(root);
   if (from != nullptr) {
+    prefetch_to_write(data);
     const std::byte* const message = await_line(*from, Step::Kind::recv);
     if (message == nullptr) return false;
     channel::copy_payload(static_cast<std::byte*>(data), message, bytes);
@@ -501,6 +505,8 @@ inline bool Endpoint::gather_line(const Route& route, const void* in, void* resu
   const void* value = in;
   for (auto child = route.flood.rbegin(); child != route.flood.rend(); ++child) {
     if (*child == parent) continue;
+    prefetch_to_write(accumulator);
+    __builtin_prefetch(value);
     const std::byte* const theirs = await_line(**child, Step::Kind::recv_combine);
     if (theirs == nullptr) return false;
     op.merge(accumulator, value, theirs, count, op.context);
@@ -520,6 +526,7 @@ inline bool Endpoint::exchange_line(const CachelinePaddedVector<Action>& exchang
       if (!send_line(link, value, bytes)) return false;
       continue;
     }
+    prefetch_to_write(result);
     const std::byte* const theirs = await_line(link, action.kind);
     if (theirs == nullptr) return false;
     // In rank order on both sides, so that both compute the same bits.

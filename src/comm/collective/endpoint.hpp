@@ -264,8 +264,9 @@ class alignas(separation_bytes) Endpoint {
   Route reduce_route_;
   Route ordered_route_;
 
-  std::size_t chunk_bytes_;
-  CachelinePaddedVector<std::byte> scratch_;  ///< [0, chunk): accumulator, [chunk, 2 chunk): operand
+  std::size_t chunk_bytes_;                   ///< of messages along trees
+  std::size_t exchange_bytes_;                ///< of messages both ways, which have no levels
+  CachelinePaddedVector<std::byte> scratch_;  ///< [0, chunk): accumulator; the rest: operand of a chunk or an exchange
 
   // State of schedules.
   std::uint64_t epoch_ = 0;

@@ -227,7 +227,8 @@ void Execution::enter_chunk() noexcept {
 }
 
 void Execution::start_move() noexcept {
-  sent_ = received_ = {};
+  sent_ = {};  // not a copy of each other: reading what has just been written in parts waits for all stores before
+  received_ = {};
   send_done_ = receive_done_ = false;
   held_ = shared_bytes_ = 0;
 }
