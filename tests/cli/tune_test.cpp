@@ -84,9 +84,11 @@ TEST(Explain, AnotherMachineByTheModel) {
   ASSERT_GT(document["candidates"].size(), 2u);
   double before = 0.0;
   for (const auto& each : document["candidates"]) {
-    // Those that cut are taken for 5 % slower than they are predicted.
-    const bool cuts = each["recipe"].get<std::string>().find("chunk=") != std::string::npos;
-    const double taken_for = each["predicted_ns"].get<double>() * (cuts ? 1.05 : 1.0);
+    // Those that cut are taken for 5 % slower than they are predicted, messages in lines for half as long again.
+    const auto recipe = each["recipe"].get<std::string>();
+    const bool in_lines = recipe.find("+channels") != std::string::npos && recipe.find("_tree") == std::string::npos;
+    const bool cuts = recipe.find("chunk=") != std::string::npos;
+    const double taken_for = each["predicted_ns"].get<double>() * (in_lines ? 1.5 : cuts ? 1.05 : 1.0);
     EXPECT_GE(taken_for, before) << "best first";
     EXPECT_GE(each["predicted_ns"].get<double>(), document["floor_ns"].get<double>());
     before = taken_for;
