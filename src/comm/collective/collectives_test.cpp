@@ -115,8 +115,9 @@ TEST(FullChannels, HaveRoomForAnExchange) {
   const std::pair<const char*, Operation> exchanges[] = {{"allgather_ring+channels", Operation::allgather},
                                                          {"alltoall_pairwise+channels", Operation::alltoall},
                                                          {"allreduce_recursive_doubling", Operation::allreduce}};
-  for (const auto& [recipe, operation] : exchanges) {
-    const Case longest{.operation = operation, .count = count, .reduction = sum<std::uint64_t>()};
+  for (const auto& exchange : exchanges) {
+    const std::string recipe = exchange.first;
+    const Case longest{.operation = exchange.second, .count = count, .reduction = sum<std::uint64_t>()};
     auto comm = make_communicator(2, recipe);
     std::atomic<int> sent{0};
     ASSERT_TRUE(comm.run([&](Rank& rank) {
@@ -132,8 +133,8 @@ TEST(FullChannels, HaveRoomForAnExchange) {
           if (!receives) sent.store(2 * turn + root + 1, std::memory_order_release);
         }
         std::string problem;
-        CollectiveCheck exchange(longest, 2, rank.rank(), 1);
-        ASSERT_TRUE(exchange.run(rank, problem)) << recipe << ", turn " << turn << ": " << problem;
+        CollectiveCheck checked(longest, 2, rank.rank(), 1);
+        ASSERT_TRUE(checked.run(rank, problem)) << recipe << ", turn " << turn << ": " << problem;
       }
     }));
   }
