@@ -22,11 +22,9 @@ inline void prefetch_to_write(const void* address) noexcept {
 #endif
 }
 
-/// The same for the lines of `bytes` from there on, `most_lines` at most.
-inline void prefetch_lines_to_write(const void* address, std::size_t bytes, std::size_t most_lines) noexcept {
-  const auto* const from = static_cast<const char*>(address);
-  const std::size_t end = bytes < most_lines * line_bytes ? bytes : most_lines * line_bytes;
-  for (std::size_t at = 0; at < end; at += line_bytes) prefetch_to_write(from + at);
+/// The same every line_bytes from there on.
+inline void prefetch_to_write(const void* address, std::size_t bytes) noexcept {
+  for (std::size_t at = 0; at < bytes; at += line_bytes) prefetch_to_write(static_cast<const char*>(address) + at);
 }
 
 }  // namespace smelt

@@ -288,11 +288,11 @@ namespace {
 /// half of a channel go in parts, except along trees, which have code of their own. A gather of 2 KiB by two processes
 /// took 1.6 times its prediction, one through stages 1.1.
 double caution(const Recipe& recipe, const LoweredProgram& program, std::size_t bytes) {
-  constexpr std::size_t long_bytes = 512 * 1024, whole_bytes = 1792;
+  constexpr std::size_t long_bytes = 512 * 1024;
   if (recipe.access == Access::channels && bytes >= long_bytes) return 2.0;
   const bool along_tree =
       recipe.algorithm == "broadcast_tree" || recipe.algorithm == "reduce_tree" || recipe.algorithm == "allreduce_tree";
-  if (recipe.access == Access::channels && bytes > whole_bytes && !along_tree) return 1.5;
+  if (recipe.access == Access::channels && bytes > longest_whole_message && !along_tree) return 1.5;
   const Algorithm& algorithm = *find_algorithm(recipe.algorithm);
   if (recipe.chunk_bytes != 0 && algorithm.in_step) return 1.05;
   return 1.0 - 0.1 * static_cast<double>(program.tail_chunks) / static_cast<double>(program.chunks);

@@ -6,9 +6,13 @@
 #include "base/copy.hpp"
 #include "comm/collective/endpoint.hpp"
 #include "comm/collective/recipe_selector.hpp"
+#include "plan/schedule/schedule_internal.hpp"
 
 namespace smelt::comm {
 namespace {
+
+static_assert(SharedLayout::most_lines_at_once(2) * channel::line_payload == plan::longest_whole_message,
+              "which recipes are chosen depends on it");
 
 bool uses_ticks(const Schedule& schedule) { return schedule.ticks > 0; }
 
@@ -146,6 +150,16 @@ template <class ACallBuffers>
   }
 }
 
+/// Begins to fetch the caller's memory that a step writes and reads, before a wait: often it is in no cache.
+template <class ACallBuffers>
+inline void EagerPath::fetch_buffers(const ACallBuffers& buffers, const EagerStep& step) noexcept {
+  if (step.to.buffer == Buffer::out) prefetch_to_write(buffers.at(step.to), buffers.length(step.to));
+  if (step.with.buffer == Buffer::in) {
+    const std::byte* const with = buffers.at(step.with);
+    for (std::size_t at = 0; at < buffers.length(step.with); at += line_bytes) __builtin_prefetch(with + at);
+  }
+}
+
 [[gnu::always_inline]] inline bool EagerPath::send(Endpoint& endpoint, Link& link, const std::byte* data,
                                                    std::size_t bytes) noexcept {
   ++endpoint.lines_moved_;
@@ -270,11 +284,7 @@ bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallB
   // The payload of a line is aligned to 8 bytes, which suffices for elements of up to 8 bytes.
   const bool in_channel = step.in != nullptr && bytes <= channel::line_payload && op.merge != nullptr &&
                           op.element_bytes <= sizeof(std::uint64_t);
-  if (step.in != nullptr) {
-    prefetch_lines_to_write(to, bytes, most_lines);
-    const std::byte* const with = buffers.at(step.with);
-    for (std::size_t at = 0; at < bytes; at += line_bytes) __builtin_prefetch(with + at);
-  }
+  if (step.in != nullptr) fetch_buffers(buffers, step);
   if (in_channel) {
     theirs = await_line(endpoint, *step.in);
     if (theirs == nullptr) return false;
@@ -292,19 +302,11 @@ bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallB
   return true;
 }
 
-/// Waits for another rank's tick. Meanwhile fetches the caller's memory that the next step needs: often it is in no
-/// cache.
+/// Waits for another rank's tick. Meanwhile fetches what the next step needs.
 template <class ACallBuffers>
 [[gnu::noinline]] bool EagerPath::fetch_and_wait(Endpoint& endpoint, const ACallBuffers& buffers,
                                                  const EagerStep& step) noexcept {
-  if (step.to.buffer == Buffer::out) {
-    const std::byte* const to = buffers.at(step.to);
-    for (std::size_t at = 0; at < buffers.length(step.to); at += line_bytes) prefetch_to_write(to + at);
-  }
-  if (step.with.buffer == Buffer::in) {
-    const std::byte* const with = buffers.at(step.with);
-    for (std::size_t at = 0; at < buffers.length(step.with); at += line_bytes) __builtin_prefetch(with + at);
-  }
+  fetch_buffers(buffers, step);
   return wait_for_tick(endpoint, step.source, buffers.epoch + step.tick);
 }
 
@@ -317,7 +319,7 @@ inline bool EagerPath::perform(Endpoint& endpoint, const Collective& call, const
   switch (step.kind) {
     case Move::Kind::recv:
     case Move::Kind::exchange:
-      prefetch_lines_to_write(buffers.at(step.to), buffers.length(step.to), most_lines);
+      fetch_buffers(buffers, step);
       return buffers.is_empty(step.to) || receive(endpoint, *step.in, buffers.at(step.to), buffers.length(step.to));
     case Move::Kind::recv_combine:
     case Move::Kind::exchange_combine:

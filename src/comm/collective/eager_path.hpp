@@ -105,6 +105,8 @@ class EagerPath {
   template <class ACallBuffers>
   static void fetch_row(const ACallBuffers& buffers, std::span<const EagerStep> row) noexcept;
   template <class ACallBuffers>
+  static void fetch_buffers(const ACallBuffers& buffers, const EagerStep& step) noexcept;
+  template <class ACallBuffers>
   static bool fetch_and_wait(Endpoint& endpoint, const ACallBuffers& buffers, const EagerStep& step) noexcept;
   static bool send(Endpoint& endpoint, Link& link, const std::byte* data, std::size_t bytes) noexcept;
   static const std::byte* await_line(Endpoint& endpoint, Link& link) noexcept;

@@ -20,6 +20,9 @@ namespace {
 /// Long messages move in chunks of this many lines, so that all levels of a tree work in parallel.
 std::size_t default_chunk_bytes(int ranks) { return SharedLayout::channel_lines(ranks) / 4 * channel::line_payload; }
 
+/// Of a result, while its first line is awaited: about as much as its sender fetches of the channel.
+constexpr std::size_t most_fetched_bytes = channel::UmpSender::most_expected * line_bytes;
+
 /// Elements that move at a time. Avoids the division for short messages, where its cost would be visible.
 std::size_t chunk_of(std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes) {
   return count * element_bytes <= chunk_bytes ? count : chunk_bytes / element_bytes;
@@ -258,7 +261,7 @@ inline bool Endpoint::send(Link& link, const void* data, std::size_t bytes) noex
 inline bool Endpoint::receive(Link& link, void* data, std::size_t bytes) noexcept {
   ++lines_moved_;
   waiting_for_ = link.peer;
-  prefetch_lines_to_write(data, bytes, channel::UmpSender::most_expected);
+  prefetch_to_write(data, std::min(bytes, most_fetched_bytes));
   if (bytes <= channel::line_payload) return link.in.recv(data, bytes, waiter_);
   auto* const to = static_cast<std::byte*>(data);
   if (!link.in.recv(to, channel::line_payload, waiter_, channel::lines_of(bytes))) return false;

@@ -86,11 +86,11 @@ struct ControlBlock {
 class SharedLayout {
  public:
   /// Slots of a channel: a burst of this many messages needs no acknowledgement.
-  static std::uint32_t channel_lines(int ranks) { return ranks <= 64 ? 64 : 16; }
+  static constexpr std::uint32_t channel_lines(int ranks) { return ranks <= 64 ? 64 : 16; }
 
   /// Lines of a message that a rank may send before it receives anything. There is room for them beside the lines that
   /// the receiver has read and not acknowledged yet, which are less than half of a channel (channel/ump.hpp).
-  static std::uint32_t most_lines_at_once(int ranks) { return channel_lines(ranks) / 2; }
+  static constexpr std::uint32_t most_lines_at_once(int ranks) { return channel_lines(ranks) / 2; }
 
   static std::size_t bytes(int ranks);
 

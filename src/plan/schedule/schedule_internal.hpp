@@ -20,6 +20,9 @@ bool reduces_vectors(Operation operation) noexcept;
 
 namespace smelt::plan {
 
+/// Longer messages through channels go in parts, except along trees: half of a channel (SharedLayout).
+inline constexpr std::size_t longest_whole_message = 1792;
+
 /// The trees for recipes that name no tree.
 struct PlannedTrees {
   std::optional<Tree> broadcast, reduce;

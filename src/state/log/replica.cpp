@@ -358,7 +358,8 @@ Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* req
   SMELT_LOG_POINT(2);
   started_ = number;
   *request = number;
-  for_lines(layout_.cell_in(own_cells_, number + owned_ahead), layout_.cell_bytes(), prefetch_to_write);
+  for_lines(layout_.cell_in(own_cells_, number + owned_ahead), layout_.cell_bytes(),
+            [](const void* line) { prefetch_to_write(line); });
   // A leader decides several at once: as many as a slot takes, or those that there are when it waits.
   if (!leading_) {
     ring();
