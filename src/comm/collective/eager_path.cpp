@@ -348,6 +348,9 @@ inline bool EagerPath::run_in(ACallBuffers buffers, Endpoint& endpoint, const Co
 }
 
 bool EagerPath::run(Endpoint& endpoint, const Collective& call) const noexcept {
+  const bool sends_alone = call.operation == Operation::broadcast && call.root == endpoint.rank_;
+  endpoint.read_.pass(sends_alone ? call.out : call.in);
+  if (!sends_alone) endpoint.written_.pass(call.out);
   if (call.uneven) [[unlikely]]
     return run_uneven(endpoint, call);
   return run_in(buffers_of(endpoint, call), endpoint, call);

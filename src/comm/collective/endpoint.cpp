@@ -546,15 +546,20 @@ inline bool Endpoint::exchange_line(const CachelinePaddedVector<Action>& exchang
 }
 
 Status Endpoint::broadcast_line(const Route& route, void* data, std::size_t bytes, int root) noexcept {
+  (root == rank_ ? read_ : written_).pass(data);
   return enter(Operation::broadcast) && flood_line(route, data, bytes, root) ? Status::ok : state_.status();
 }
 
 Status Endpoint::reduce_line(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
                              int root) noexcept {
+  read_.pass(in);
+  written_.pass(result);
   return enter(Operation::reduce) && gather_line(route, in, result, count, op, root) ? Status::ok : state_.status();
 }
 
 Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
+  read_.pass(in);
+  written_.pass(result);
   return enter(Operation::allreduce) && exchange_line(allreduce_, in, result, count, op) ? Status::ok : state_.status();
 }
 

@@ -23,6 +23,7 @@
 #include "base/cacheline.hpp"
 #include "base/cacheline_padded.hpp"
 #include "base/wait.hpp"
+#include "comm/collective/buffer_walk.hpp"
 #include "comm/collective/eager_path.hpp"
 #include "comm/collective/execution.hpp"
 #include "comm/collective/link.hpp"
@@ -248,6 +249,7 @@ class alignas(separation_bytes) Endpoint {
   Waiter waiter_;
   const bool has_heavy_barrier_;
   std::uint64_t calls_ = 0, calls_before_ = 0;
+  BufferWalk read_, written_;      ///< of calls on short messages
   std::uint64_t lines_moved_ = 0;  ///< grows with every message: distinguishes waiting from being stuck
   static constexpr int everybody = -1;
   int waiting_for_ = everybody;       ///< peer of the current message

@@ -4,7 +4,12 @@
 
 #include <atomic>
 
+#include "shims/mpi/abi.hpp"
+
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
+
+/// A generalized request that is over once MPI_Grequest_complete() has been called. False: there is none.
+bool start_empty_request(MPI_Request* request) noexcept;
 
 /// To be called before the first make_progress(), by any thread.
 void prepare_progress() noexcept;
@@ -19,7 +24,8 @@ int poll_library(void*) noexcept;
 void release_progress() noexcept;
 
 /// What the library may have under way. A step of its progress takes 15 to 40 ns, so collectives take one only where it
-/// is likely to be of use; what is not noted gets on at every steps_apart-th call.
+/// is likely to be of use; what is not noted gets on at every steps_apart-th call. Where a step takes longer, fewer are
+/// taken (step_pace.hpp).
 struct LibraryWork {
   std::atomic<int> steps{0};    ///< that the latest long messages may need
   std::atomic<int> awaited{0};  ///< operations of smelt's that it calls on (progress_hook.hpp)
@@ -34,8 +40,8 @@ inline void note_long_message() noexcept {
   library_work.steps.store(pieces, std::memory_order_relaxed);
 }
 
-/// A step of the library's progress, and counts it.
-void take_step() noexcept;
+/// A step of the library's progress if it is due, and counts it. `likely`: it may be of use.
+void take_step(bool likely) noexcept;
 
 /// After a collective of smelt, of which `left` are to come before a step is taken in any case.
 [[gnu::always_inline]] inline void let_library_on(int& left) noexcept {
@@ -44,7 +50,7 @@ void take_step() noexcept;
   if (!busy && --left > 0) [[likely]]
     return;
   left = steps_apart;
-  take_step();
+  take_step(busy);
 }
 
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI

@@ -95,10 +95,7 @@ bool stand_in(const LoadedObject& library, const char* imported, void* function)
 bool find_lock() noexcept {
   if (library_lock.load(std::memory_order_relaxed) != nullptr) return true;
   MPI_Request request;
-  const auto query = [](void*, MPI_Status*) { return MPI_SUCCESS; };
-  const auto let_go = [](void*) { return MPI_SUCCESS; };
-  const auto cancel = [](void*, int) { return MPI_SUCCESS; };
-  if (original.Grequest_start(query, let_go, cancel, nullptr, &request) != MPI_SUCCESS) return false;
+  if (!start_empty_request(&request)) return false;
   other_released = nullptr;
   original.Grequest_complete(request);
   library_lock.store(other_released, std::memory_order_relaxed);

@@ -1,0 +1,49 @@
+#include "comm/collective/buffer_walk.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace smelt::comm {
+namespace {
+
+using Addresses = std::vector<std::uintptr_t>;
+
+/// The lines that are fetched when `buffers` are passed.
+Addresses fetched(const Addresses& buffers) {
+  BufferWalk walk;
+  Addresses lines;
+  for (const std::uintptr_t buffer : buffers) {
+    walk.pass(reinterpret_cast<const void*>(buffer), [&](std::uintptr_t line) { lines.push_back(line); });
+  }
+  return lines;
+}
+
+TEST(BufferWalk, FetchesFourCallsAhead) {
+  EXPECT_EQ(fetched({4096, 4096 + 64, 4096 + 128, 4096 + 192}), (Addresses{4096 + 384, 4096 + 448}));
+  EXPECT_EQ(fetched({4096, 4096 + 8, 4096 + 16}), Addresses{4096 + 48});
+}
+
+TEST(BufferWalk, WalksBackwardsToo) { EXPECT_EQ(fetched({9000, 8936, 8872}), Addresses{8872 - 256}); }
+
+TEST(BufferWalk, FetchesAllLinesOfShortBuffersAndTheFirstOnesOfOthers) {
+  EXPECT_EQ(fetched({4096, 4096 + 128, 4096 + 256}), (Addresses{4096 + 768, 4096 + 832}));
+  for (const std::uintptr_t apart : {256, 1000, 100000}) {
+    const std::uintptr_t next = 4096 + 6 * apart;
+    EXPECT_EQ(fetched({4096, 4096 + apart, 4096 + 2 * apart}), (Addresses{next, next + 64, next + 128, next + 192}));
+  }
+}
+
+TEST(BufferWalk, TheSameBufferAgainAndCallsWithoutOneChangeNothing) {
+  EXPECT_EQ(fetched({4096, 4096, 4096, 4096}), Addresses{});
+  EXPECT_EQ(fetched({4096, 4096 + 64, 0, 4096 + 64, 4096 + 128}), Addresses{4096 + 384});
+}
+
+TEST(BufferWalk, FetchesNothingForOtherOrders) {
+  EXPECT_EQ(fetched({4096, 8192}), Addresses{});
+  EXPECT_EQ(fetched({4096, 4160, 4288, 4480, 4096, 4160}), Addresses{});
+}
+
+}  // namespace
+}  // namespace smelt::comm
