@@ -20,18 +20,23 @@ Addresses fetched(const Addresses& buffers) {
   return lines;
 }
 
-TEST(BufferWalk, FetchesFourCallsAhead) {
+TEST(BufferWalk, FetchesShortBuffersFourCallsAhead) {
   EXPECT_EQ(fetched({4096, 4096 + 64, 4096 + 128, 4096 + 192}), (Addresses{4096 + 384, 4096 + 448}));
   EXPECT_EQ(fetched({4096, 4096 + 8, 4096 + 16}), Addresses{4096 + 48});
 }
 
 TEST(BufferWalk, WalksBackwardsToo) { EXPECT_EQ(fetched({9000, 8936, 8872}), Addresses{8872 - 256}); }
 
-TEST(BufferWalk, FetchesAllLinesOfShortBuffersAndTheFirstOnesOfOthers) {
-  EXPECT_EQ(fetched({4096, 4096 + 128, 4096 + 256}), (Addresses{4096 + 768, 4096 + 832}));
-  for (const std::uintptr_t apart : {256, 1000, 100000}) {
-    const std::uintptr_t next = 4096 + 6 * apart;
-    EXPECT_EQ(fetched({4096, 4096 + apart, 4096 + 2 * apart}), (Addresses{next, next + 64, next + 128, next + 192}));
+TEST(BufferWalk, FetchesLongerBuffersFewerCallsAheadAndSixteenLinesAtMost) {
+  struct {
+    std::uintptr_t apart, ahead, lines;
+  } const cases[] = {{128, 4, 2}, {256, 4, 4}, {257, 2, 5}, {512, 2, 8}, {513, 1, 9}, {1024, 1, 16}, {100000, 1, 16}};
+  for (const auto& each : cases) {
+    Addresses expected;
+    for (std::uintptr_t line = 0; line < each.lines; ++line) {
+      expected.push_back(4096 + (2 + each.ahead) * each.apart + 64 * line);
+    }
+    EXPECT_EQ(fetched({4096, 4096 + each.apart, 4096 + 2 * each.apart}), expected) << each.apart;
   }
 }
 

@@ -95,6 +95,7 @@ EagerPath EagerPath::compile(Endpoint& endpoint, const Recipe& recipe, const Sch
       const EagerStep& step = eager.steps_.emplace_back(eager.compile_step(endpoint, move, operation));
       // Without ticks the operands of every step are in scratch memory.
       if (is_message(move) || !eager.ticks()) most_blocks = std::max({most_blocks, step.from.count, step.to.count});
+      eager.receives_ |= step.in != nullptr;
       eager.one_by_one_ &= step.from.count == 1 && step.to.count == 1;
       eager.fills_stage_ |= step.to.buffer == Buffer::stage;
       eager.merges_ |= move.kind == Move::Kind::get_combine || move.kind == Move::Kind::combine;
@@ -284,7 +285,10 @@ bool EagerPath::combine(Endpoint& endpoint, const Collective& call, const ACallB
   // The payload of a line is aligned to 8 bytes, which suffices for elements of up to 8 bytes.
   const bool in_channel = step.in != nullptr && bytes <= channel::line_payload && op.merge != nullptr &&
                           op.element_bytes <= sizeof(std::uint64_t);
-  if (step.in != nullptr) fetch_buffers(buffers, step);
+  if (step.in != nullptr) {
+    fetch_buffers(buffers, step);
+    endpoint.walk_on(call.in, call.out);
+  }
   if (in_channel) {
     theirs = await_line(endpoint, *step.in);
     if (theirs == nullptr) return false;
@@ -320,6 +324,7 @@ inline bool EagerPath::perform(Endpoint& endpoint, const Collective& call, const
     case Move::Kind::recv:
     case Move::Kind::exchange:
       fetch_buffers(buffers, step);
+      endpoint.walk_on(call.in, call.out);
       return buffers.is_empty(step.to) || receive(endpoint, *step.in, buffers.at(step.to), buffers.length(step.to));
     case Move::Kind::recv_combine:
     case Move::Kind::exchange_combine:
@@ -344,13 +349,14 @@ inline bool EagerPath::run_in(ACallBuffers buffers, Endpoint& endpoint, const Co
     if (step.row != 0) fetch_row(buffers, {&step, step.row});
     if (!perform(endpoint, call, buffers, step)) return false;
   }
+  if (!receives_) {
+    const bool sends_out = call.operation == Operation::broadcast && call.root == endpoint.rank_;
+    endpoint.walk_on(sends_out ? call.out : call.in, sends_out ? nullptr : call.out);
+  }
   return true;
 }
 
 bool EagerPath::run(Endpoint& endpoint, const Collective& call) const noexcept {
-  const bool sends_alone = call.operation == Operation::broadcast && call.root == endpoint.rank_;
-  endpoint.read_.pass(sends_alone ? call.out : call.in);
-  if (!sends_alone) endpoint.written_.pass(call.out);
   if (call.uneven) [[unlikely]]
     return run_uneven(endpoint, call);
   return run_in(buffers_of(endpoint, call), endpoint, call);

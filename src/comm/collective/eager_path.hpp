@@ -136,6 +136,7 @@ class EagerPath {
   const Schedule* schedule_ = nullptr;  ///< of a path that uses ticks; nullptr: messages only
   bool fills_stage_ = false;
   std::size_t stage_blocks_ = 0;  ///< blocks in a stage; 0: no stage is used
+  bool receives_ = false;         ///< messages
   bool one_by_one_ = true;        ///< no step moves several blocks
   bool sums_apart_ = false;       ///< working memory holds more than the rank's own block
   bool merges_ = false;           ///< combines operands in other ranks' memory, which needs Reduction::merge

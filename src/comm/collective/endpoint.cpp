@@ -316,7 +316,10 @@ bool Endpoint::flood(const Route& route, void* data, std::size_t bytes, int root
 
 Status Endpoint::broadcast(void* data, std::size_t bytes, int root) noexcept {
   if (!enter(Operation::broadcast)) return state_.status();
-  return flood(broadcast_route_, data, bytes, root) ? Status::ok : state_.status();
+  if (root != rank_) written_.pass(data);
+  const bool ok = flood(broadcast_route_, data, bytes, root);
+  if (root == rank_) read_.pass(data);
+  return ok ? Status::ok : state_.status();
 }
 
 /// accumulator = accumulator (op) received, or received (op) accumulator if the peer comes first.
@@ -403,8 +406,10 @@ bool Endpoint::gather_in_order(const void* in, void* result, std::size_t count, 
 
 Status Endpoint::reduce(const void* in, void* result, std::size_t count, const Reduction& op, int root) noexcept {
   if (!enter(Operation::reduce) || !ensure_scratch(op.element_bytes)) return state_.status();
+  if (root == rank_) walk_on(in, result);
   const bool ok = op.commutative ? gather(reduce_route_, in, result, count, op, root)
                                  : gather_in_order(in, rank_ == root ? result : nullptr, count, op);
+  if (root != rank_) walk_on(in, nullptr);
   return ok ? Status::ok : state_.status();
 }
 
@@ -452,6 +457,7 @@ bool Endpoint::exchange(const void* in, void* result, std::size_t count, const R
 
 Status Endpoint::allreduce(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
   if (!enter(Operation::allreduce) || !ensure_scratch(op.element_bytes)) return state_.status();
+  walk_on(in, result);
   bool ok;
   if (!op.commutative) {
     ok = gather_in_order(in, result, count, op);
@@ -530,6 +536,7 @@ inline bool Endpoint::exchange_line(const CachelinePaddedVector<Action>& exchang
       continue;
     }
     prefetch_to_write(result);
+    walk_on(in, result);
     const std::byte* const theirs = await_line(link, action.kind);
     if (theirs == nullptr) return false;
     // In rank order on both sides, so that both compute the same bits.
@@ -546,20 +553,21 @@ inline bool Endpoint::exchange_line(const CachelinePaddedVector<Action>& exchang
 }
 
 Status Endpoint::broadcast_line(const Route& route, void* data, std::size_t bytes, int root) noexcept {
-  (root == rank_ ? read_ : written_).pass(data);
-  return enter(Operation::broadcast) && flood_line(route, data, bytes, root) ? Status::ok : state_.status();
+  if (root != rank_) written_.pass(data);
+  const bool ok = enter(Operation::broadcast) && flood_line(route, data, bytes, root);
+  if (root == rank_) read_.pass(data);
+  return ok ? Status::ok : state_.status();
 }
 
 Status Endpoint::reduce_line(const Route& route, const void* in, void* result, std::size_t count, const Reduction& op,
                              int root) noexcept {
-  read_.pass(in);
-  written_.pass(result);
-  return enter(Operation::reduce) && gather_line(route, in, result, count, op, root) ? Status::ok : state_.status();
+  if (root == rank_) walk_on(in, result);
+  const bool ok = enter(Operation::reduce) && gather_line(route, in, result, count, op, root);
+  if (root != rank_) walk_on(in, nullptr);
+  return ok ? Status::ok : state_.status();
 }
 
 Status Endpoint::allreduce_line(const void* in, void* result, std::size_t count, const Reduction& op) noexcept {
-  read_.pass(in);
-  written_.pass(result);
   return enter(Operation::allreduce) && exchange_line(allreduce_, in, result, count, op) ? Status::ok : state_.status();
 }
 

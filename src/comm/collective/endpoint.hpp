@@ -181,6 +181,10 @@ class alignas(separation_bytes) Endpoint {
   /// buffers may have been sent to other ranks.
   void regain_buffers() noexcept;
   bool enter(Operation operation) noexcept;
+  void walk_on(const void* read, const void* written) noexcept {
+    read_.pass(read);
+    written_.pass(written);
+  }
   /// Whether this rank's current collective cannot be completed: the communicator is broken, and not only for later
   /// collectives.
   bool broken() const noexcept;
