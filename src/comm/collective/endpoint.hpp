@@ -181,6 +181,7 @@ class alignas(separation_bytes) Endpoint {
   /// buffers may have been sent to other ranks.
   void regain_buffers() noexcept;
   bool enter(Operation operation) noexcept;
+  /// Notes the buffers of a call for calls to come: before the rank waits, or after it has sent if it does not wait.
   void walk_on(const void* read, const void* written) noexcept {
     read_.pass(read);
     written_.pass(written);
@@ -253,7 +254,7 @@ class alignas(separation_bytes) Endpoint {
   Waiter waiter_;
   const bool has_heavy_barrier_;
   std::uint64_t calls_ = 0, calls_before_ = 0;
-  BufferWalk read_, written_;      ///< of calls on short messages
+  BufferWalk read_, written_;      ///< of blocking calls, but for those of schedules of long messages
   std::uint64_t lines_moved_ = 0;  ///< grows with every message: distinguishes waiting from being stuck
   static constexpr int everybody = -1;
   int waiting_for_ = everybody;       ///< peer of the current message

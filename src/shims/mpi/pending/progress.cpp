@@ -17,8 +17,8 @@ MPI_Request pending;
 bool prepared = false;  // guarded by `busy`
 constinit StepPace pace;
 
-// One in how many parts of the time steps that take long take, where there is something to do for them or a rank waits,
-// and elsewhere.
+// One in how many parts of the time steps that take long take at most: where there may be something to do for them or a
+// rank waits, and elsewhere. A rank that waits while the library needs it takes them at every turn.
 constexpr std::uint64_t likely_part = 4, unlikely_part = 64;
 
 /// Acquire pairs with the release in unlock(), which publishes `pending`.

@@ -31,7 +31,11 @@ class StepPace {
   template <class Clock>
   bool is_due(std::uint64_t part, Clock clock) const noexcept {
     const std::uint64_t cost = cost_.load(std::memory_order_relaxed);
-    return cost == 0 || clock() - last_.load(std::memory_order_relaxed) >= part * cost;
+    if (cost == 0) return true;
+    const std::uint64_t now = clock();
+    // Negative if another thread's step has ended since.
+    const auto since = static_cast<std::int64_t>(now - last_.load(std::memory_order_relaxed));
+    return since >= static_cast<std::int64_t>(part * cost);
   }
 
   /// After a step.

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
+#include <thread>
 
 namespace smelt::shims::mpi {
 namespace {
@@ -70,6 +72,43 @@ TEST(StepPace, TheShortestTimeCounts) {
   EXPECT_FALSE(pace.is_due(64, clock));
   now += 64 * 110;
   EXPECT_TRUE(pace.is_due(64, clock));
+}
+
+TEST(StepPace, AStepThatEndsWhileTheClockIsLookedAtCounts) {
+  std::uint64_t now = 0;
+  const auto clock = [&] { return now += 10; };
+  StepPace pace;
+  pace.measure([&] { now += 600; }, clock);
+  const auto other_steps = [&] {
+    const std::uint64_t seen = clock();
+    now += 600;
+    pace.took_step(clock);
+    return seen;
+  };
+  EXPECT_FALSE(pace.is_due(64, other_steps));
+}
+
+/// Whoever takes a step, it counts for all.
+TEST(StepPace, ThreadsShareThePace) {
+  std::atomic<std::uint64_t> now{0}, steps{0};
+  const auto clock = [&] { return now.fetch_add(10) + 10; };
+  const auto step = [&] { now.fetch_add(600); };
+  StepPace pace;
+  pace.measure(step, clock);
+  const auto call = [&] {
+    for (int i = 0; i < 5000; ++i) {
+      now.fetch_add(100);
+      if (!pace.is_due(64, clock)) continue;
+      step();
+      ++steps;
+      pace.took_step(clock);
+    }
+  };
+  std::thread other(call);
+  call();
+  other.join();
+  EXPECT_GT(steps.load(), 0U);
+  EXPECT_LE(steps.load(), 2 * (now.load() / (64 * 600) + 1)) << "two threads may find the same step due";
 }
 
 TEST(StepPace, BeforeItIsMeasuredEveryStepIsDue) {
