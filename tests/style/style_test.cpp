@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
 #include "rules.hpp"
 
 namespace style {
@@ -149,6 +153,18 @@ TEST(Style, DocstringRuleFindsViolations) {
   EXPECT_THAT(complaints("class A {\n private:\n  int frob(int a);\n public:\n  int frob(int b);\n};\n"), SizeIs(1));
   EXPECT_THAT(complaints("int frob(int a) { return a; }\nint twice(int a) {\n  return frob(a);\n}\n"), IsEmpty());
   EXPECT_THAT(complaints("extern \"C\" {\nint smelt_frob(void);\n}\n"), SizeIs(1));
+}
+
+const nlohmann::json& preset_named(const nlohmann::json& presets, const std::string& name) {
+  return *std::find_if(presets.begin(), presets.end(), [&](const auto& preset) { return preset["name"] == name; });
+}
+
+TEST(Presets, WhatIsBuiltWithThreadSanitizerIsRun) {
+  const auto presets = nlohmann::json::parse(std::ifstream(root + "/CMakePresets.json"));
+  const std::regex filter(preset_named(presets["testPresets"], "tsan")["filter"]["include"]["name"].get<std::string>());
+  for (const std::string target : preset_named(presets["buildPresets"], "tsan")["targets"]) {
+    EXPECT_TRUE(std::regex_search(target, filter)) << target;
+  }
 }
 
 }  // namespace
