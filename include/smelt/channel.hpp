@@ -11,8 +11,10 @@
 //   receiver.recv(&got, sizeof got);
 //
 // Ordering: what a thread did before it sent a message is visible to the receiver once it has received that message.
-// Progress: sending waits only while the channel is full, receiving only while it is empty. No end waits for one that
-// has left, because it was destroyed or its process ended.
+// Progress: sending waits only while the channel is full, receiving only while it is empty. With Transport::ump a
+// channel may count as full from half of its capacity on, as the receiver says what it has taken every half of the
+// capacity, and when it finds the channel empty. No end waits for one that has left, because it was destroyed or its
+// process ended.
 #pragma once
 
 #include <cstddef>

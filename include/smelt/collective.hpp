@@ -152,7 +152,7 @@ struct Blocks {
 ///
 /// In place: `out` == `in` for reductions, scans, alltoall and reduce_scatter (with the result at the beginning). For
 /// scatter, gather and allgather the smaller buffer is the rank's own block of the larger one. Otherwise in and out
-/// must not overlap.
+/// must not overlap. A buffer or block of more than 2^47 bytes is refused.
 ///
 /// Blocks of different sizes: scatterv, gatherv, allgatherv, alltoallv, reduce_scatterv. Then `count` is the size of
 /// the rank's own block (alltoallv: ignored). scatterv (on the root), alltoallv and reduce_scatterv use `in_blocks`;

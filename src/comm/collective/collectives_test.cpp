@@ -492,6 +492,33 @@ TEST(UnevenBlocks, TwoRanksUseTheSizesThatBothKnow) {
   }
 }
 
+TEST(UnevenBlocks, InPlaceAnAlltoallMayReceiveOtherBlocksThanItSends) {
+  for (const char* recipe : {"", "alltoall_flat+staged", "alltoall_flat+direct", "alltoall_pairwise", "alltoall_put"}) {
+    auto comm = make_communicator(2, recipe);
+    ASSERT_TRUE(comm.run([&](Rank& rank) {
+      const bool first = rank.rank() == 0;
+      const auto me = static_cast<std::uint64_t>(rank.rank());
+      for (const std::size_t unit : {1, 100, 1000, 30000}) {
+        const std::size_t to_first[] = {1 * unit, 3 * unit}, to_second[] = {2 * unit, 4 * unit};  // by sender
+        const std::size_t given[] = {to_first[me], to_second[me]};
+        const std::size_t* const got = first ? to_first : to_second;
+        const std::size_t given_at[] = {0, given[0]}, got_at[] = {0, got[0]};
+        std::vector<std::uint64_t> data(7 * unit);
+        for (std::size_t i = 0; i < data.size(); ++i) data[i] = 1000000 * me + i;
+        auto call = Collective::alltoallv(data.data(), {given, given_at}, data.data(), {got, got_at});
+        call.element_bytes = sizeof(std::uint64_t);
+        ASSERT_EQ(rank.run(call), Status::ok) << rank.failure();
+        std::size_t wrong = 0;
+        for (std::uint64_t from = 0; from < 2; ++from) {
+          const std::size_t sent_from = first ? 0 : to_first[from];
+          for (std::size_t i = 0; i < got[from]; ++i) wrong += data[got_at[from] + i] != 1000000 * from + sent_from + i;
+        }
+        ASSERT_EQ(wrong, 0u) << recipe << ", rank " << me << ", " << unit;
+      }
+    }));
+  }
+}
+
 // Who calls in place runs other code than who does not.
 TEST(UnevenBlocks, EmptyInOneDirectionAndInPlaceOnOneRank) {
   for (const char* recipe : {"alltoall_pairwise", "alltoall_flat+staged"}) {

@@ -243,12 +243,10 @@ Result<Rank> Communicator::attach(int rank) {
 
 Result<Communicator> Communicator::subset(std::span<const int> ranks) const {
   if (auto checked = check_ranks(ranks, size(), "subset"); !checked) return checked.error();
-  Group part;
-  for (int rank : ranks) part.pus.push_back(group().pus[static_cast<std::size_t>(rank)]);
   if (state_->own_ranks().size() != static_cast<std::size_t>(size())) {
     return make_error(Status::not_supported, "subset: some ranks belong to other processes; use Rank::subgroup");
   }
-  return create(state_->machine, part, state_->options);
+  return create(state_->machine, state_->part_of(ranks), state_->options_for(ranks));
 }
 
 Result<void> Communicator::run(const std::function<void(Rank&)>& f) {

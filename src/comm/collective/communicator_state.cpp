@@ -78,6 +78,7 @@ CommunicatorState::~CommunicatorState() {
 }
 
 Result<double> CommunicatorState::timeout_of(const CommunicatorOptions& options) {
+  if (std::isnan(options.timeout_s)) return Error{Status::invalid_argument, "communicator: timeout_s: not a number"};
   if (options.timeout_s >= 0.0) return options.timeout_s;
   if (auto timeout = parse_seconds(setting_value("SMELT_TIMEOUT"))) return *timeout;
   return make_error(Status::invalid_argument, "SMELT_TIMEOUT={}: not a number of seconds >= 0",
@@ -418,6 +419,25 @@ std::string CommunicatorState::describe_late_rank(int waiting_rank, int peer) co
                      behind == 1 ? "" : "s", waiting_rank, last);
 }
 
+Group CommunicatorState::part_of(std::span<const int> members) const {
+  Group part;
+  for (int rank : members) part.pus.push_back(group.pus[static_cast<std::size_t>(rank)]);
+  return part;
+}
+
+CommunicatorOptions CommunicatorState::options_for(std::span<const int> members) const {
+  CommunicatorOptions result = options;
+  if (!options.late_ns.empty()) {
+    result.late_ns.clear();
+    for (int rank : members) result.late_ns.push_back(options.late_ns[static_cast<std::size_t>(rank)]);
+  }
+  if (!options.algorithm.empty()) {
+    auto recipe = parse_recipe(options.algorithm);
+    if (!recipe || !make_request(machine, part_of(members), *recipe)) result.algorithm.clear();
+  }
+  return result;
+}
+
 Result<std::shared_ptr<CommunicatorState>> CommunicatorState::subgroup(const std::vector<int>& members, int call,
                                                                        int new_rank) {
   if (processes_) {
@@ -435,9 +455,7 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::subgroup(const std
   const auto key = std::pair(members, call);
   auto found = subgroups_.find(key);
   if (found == subgroups_.end()) {
-    Group part;
-    for (int rank : members) part.pus.push_back(group.pus[static_cast<std::size_t>(rank)]);
-    auto created = create(machine, part, options);
+    auto created = create(machine, part_of(members), options_for(members));
     if (!created) return created.error();
     const int own = members[static_cast<std::size_t>(new_rank)];
     (*created)->parent_ = ParentCommunicator{weak_from_this(), members, members_->attendance(own)};

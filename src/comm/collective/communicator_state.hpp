@@ -94,6 +94,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// A message that names the missing ranks: those that have entered the fewest collectives.
   std::string describe_late_rank(int waiting_rank, int peer) const;
 
+  /// The ranks of this communicator with these numbers, as a group.
+  Group part_of(std::span<const int> members) const;
+  /// The options of a communicator of some ranks of this one: their lateness, and the fixed recipe if it fits them.
+  CommunicatorOptions options_for(std::span<const int> members) const;
   /// The state of the subgroup that `members` create together by their `call`-th request for it. `new_rank`: the
   /// caller's rank there.
   Result<std::shared_ptr<CommunicatorState>> subgroup(const std::vector<int>& members, int call, int new_rank);

@@ -183,11 +183,7 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::create_shared(int 
 Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join_part(const std::string& purpose,
                                                                         const std::vector<int>& members, int new_rank,
                                                                         bool deaths_expected) {
-  const PlanAll plan_all = [&]() -> Result<std::shared_ptr<CommunicatorState>> {
-    Group part;
-    for (int rank : members) part.pus.push_back(group.pus[static_cast<std::size_t>(rank)]);
-    return planned(machine, part, options);
-  };
+  const PlanAll plan_all = [&] { return planned(machine, part_of(members), options_for(members)); };
   const int own[] = {new_rank};
   const auto left = [this, members, here = members[static_cast<std::size_t>(new_rank)]](int rank) {
     return departure(members[static_cast<std::size_t>(rank)], here) != 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
@@ -517,6 +518,36 @@ TEST(Communicator, SubsetIsIndependent) {
   EXPECT_EQ(refused.error().message, "subset: rank 6 is not in 0..5");
 }
 
+/// Of every communicator of some ranks that can be made of one of four ranks with these options; the last rank leaves.
+void expect_parts(const CommunicatorOptions& options) {
+  auto comm = make_communicator(4, options);
+  const std::vector<int> chosen = {0, 1, 2};
+  auto subset = comm.subset(chosen);
+  ASSERT_TRUE(subset) << subset.error().message;
+  check_barrier(*subset, 10);
+  EXPECT_TRUE(comm.run([&](Rank& rank) {
+    if (rank.rank() == 3) return;
+    auto part = rank.subgroup(chosen);
+    ASSERT_TRUE(part) << part.error().message;
+    EXPECT_EQ(part->barrier(), Status::ok);
+    EXPECT_EQ(rank.barrier(), Status::broken);
+    auto survivors = rank.shrink();
+    ASSERT_TRUE(survivors) << survivors.error().message;
+    int one = 1, all = 0;
+    EXPECT_EQ(survivors->allreduce(&one, &all, 1, sum<int>()), Status::ok);
+    EXPECT_EQ(all, 3);
+  }));
+}
+
+TEST(Communicator, PartsKeepTheOptionsThatFitThem) {
+  CommunicatorOptions options;
+  options.late_ns = {0, 0, 1000, 3000};
+  expect_parts(options);
+  options.late_ns.clear();
+  options.algorithm = "allgather_recursive_doubling";  // for powers of two
+  expect_parts(options);
+}
+
 TEST(Communicator, RanksAttachOnceAndCanComeBack) {
   auto comm = make_communicator(2);
   std::thread other([&] {
@@ -554,6 +585,27 @@ TEST(Communicator, BadArgumentsAreRefusedAndHarmless) {
   EXPECT_EQ(rank->broadcast(nullptr, 0, 0), Status::ok);
 }
 
+TEST(Communicator, SizesBeyondMemoryAreRefused) {
+  auto comm = make_communicator(2);
+  ASSERT_TRUE(comm.run([](Rank& rank) {
+    constexpr std::size_t wraps_to_one = (std::size_t{1} << 61) + 1, most = std::size_t{1} << 47;
+    double in[2] = {1, 2}, out[4] = {};
+    EXPECT_EQ(rank.allreduce(in, out, wraps_to_one, sum<double>()), Status::invalid_argument);
+    EXPECT_EQ(rank.reduce(in, out, most / 8 + 1, sum<double>()), Status::invalid_argument);
+    EXPECT_EQ(rank.broadcast(out, SIZE_MAX, 0), Status::invalid_argument);
+    EXPECT_EQ(rank.run(Collective::allgather(in, out, most / 2 + 1)), Status::invalid_argument);
+    const std::size_t huge[] = {1, most + 1}, usual[] = {1, 1}, offsets[] = {0, 1};
+    EXPECT_EQ(rank.run(Collective::alltoallv(in, {huge, offsets}, out, {usual, offsets})), Status::invalid_argument);
+    EXPECT_EQ(rank.run(Collective::alltoallv(in, {usual, offsets}, out, {huge, offsets})), Status::invalid_argument);
+    EXPECT_EQ(rank.run(Collective::allgatherv(in, SIZE_MAX, out, {usual, offsets})), Status::invalid_argument);
+    auto ignored = Collective::alltoallv(in, {usual, offsets}, out, {usual, offsets});
+    ignored.count = SIZE_MAX;
+    EXPECT_EQ(rank.run(ignored), Status::ok);
+    EXPECT_EQ(rank.allreduce(in, out, 2, sum<double>()), Status::ok);
+    EXPECT_EQ(out[1], 4);
+  }));
+}
+
 TEST(Communicator, SetupErrorsSayWhatToDo) {
   const Machine machine = imaginary_machine(4);
   Machine bare = machine;
@@ -570,6 +622,10 @@ TEST(Communicator, SetupErrorsSayWhatToDo) {
   options = {};
   options.wait = "nonsense";
   EXPECT_FALSE(Communicator::create(machine, Group{{0, 1}}, options));
+  options = {};
+  options.timeout_s = std::nan("");
+  EXPECT_EQ(Communicator::create(machine, Group{{0, 1}}, options).error().message,
+            "communicator: timeout_s: not a number");
 }
 
 TEST(Communicator, AnExceptionInOneRankFreesTheOthers) {
@@ -585,29 +641,84 @@ TEST(Communicator, AnExceptionInOneRankFreesTheOthers) {
   EXPECT_EQ(freed, 6);
 }
 
-TEST(Communicator, ElementsLongerThanAChunk) {
-  struct Big {
-    std::uint64_t words[500];
-  };
-  const Reduction add{sizeof(Big),
-                      [](void* accumulator, const void* operand, std::size_t count, void*) {
-                        auto* to = static_cast<Big*>(accumulator);
-                        const auto* from = static_cast<const Big*>(operand);
-                        for (std::size_t i = 0; i < count; ++i) {
-                          for (std::size_t w = 0; w < 500; ++w) to[i].words[w] += from[i].words[w];
-                        }
-                      },
-                      nullptr, true};
-  auto comm = make_communicator(3);
-  const auto done = comm.run([&](Rank& rank) {
-    std::vector<Big> mine(3), total(3);
-    for (auto& big : mine) std::fill(std::begin(big.words), std::end(big.words), rank.rank() + 1);
-    ASSERT_EQ(rank.allreduce(mine.data(), total.data(), 3, add), Status::ok);
-    for (const auto& big : total) {
-      for (auto word : big.words) ASSERT_EQ(word, 6u);
+struct Big {
+  std::uint64_t words[500];
+};
+
+const Reduction add_big{sizeof(Big),
+                        [](void* accumulator, const void* operand, std::size_t count, void*) {
+                          auto* to = static_cast<Big*>(accumulator);
+                          const auto* from = static_cast<const Big*>(operand);
+                          for (std::size_t i = 0; i < count; ++i) {
+                            for (std::size_t w = 0; w < 500; ++w) to[i].words[w] += from[i].words[w];
+                          }
+                        },
+                        nullptr, true};
+
+// Also by an exchange, in which partners both send before they receive: more than fits into a channel.
+TEST(Communicator, ElementsLongerThanAChannel) {
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const char* algorithm : {"", "allreduce_recursive_doubling"}) {
+      CommunicatorOptions options;
+      options.algorithm = algorithm;
+      options.timeout_s = 60;
+      auto comm = make_communicator(ranks, options);
+      const auto expected = static_cast<std::uint64_t>(ranks * (ranks + 1) / 2);
+      EXPECT_TRUE(comm.run([&](Rank& rank) {
+        std::vector<Big> mine(3), total(3);
+        for (auto& big : mine) std::fill(std::begin(big.words), std::end(big.words), rank.rank() + 1);
+        for (int turn = 0; turn < 3; ++turn) {
+          ASSERT_EQ(rank.allreduce(mine.data(), total.data(), 3, add_big), Status::ok) << rank.failure();
+          for (const auto& big : total) {
+            for (auto word : big.words) ASSERT_EQ(word, expected);
+          }
+        }
+      })) << ranks;
     }
-  });
-  EXPECT_TRUE(done);
+  }
+}
+
+struct alignas(64) Aligned {
+  double numbers[8];
+};
+
+/// Counts operands at addresses that no such element can have in `context`.
+void add_aligned(void* accumulator, const void* operand, std::size_t count, void* context) {
+  const auto misplaced = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % alignof(Aligned) != 0; };
+  *static_cast<std::atomic<int>*>(context) += misplaced(accumulator) || misplaced(operand);
+  for (std::size_t i = 0; i < count * 8; ++i) {
+    double a, b;
+    std::memcpy(&a, static_cast<std::byte*>(accumulator) + i * sizeof a, sizeof a);
+    std::memcpy(&b, static_cast<const std::byte*>(operand) + i * sizeof b, sizeof b);
+    a += b;
+    std::memcpy(static_cast<std::byte*>(accumulator) + i * sizeof a, &a, sizeof a);
+  }
+}
+
+TEST(Communicator, OperandsAreAlignedAfterElementsOfAnyLength) {
+  struct Odd {
+    char bytes[4001];
+  };
+  std::atomic<int> misplaced{0};
+  for (const int ranks : {2, 3, 4}) {
+    for (const bool commutative : {true, false}) {
+      auto comm = make_communicator(ranks);
+      EXPECT_TRUE(comm.run([&](Rank& rank) {
+        std::vector<Odd> odd(2), odd_out(2);
+        const Reduction none{sizeof(Odd), [](void*, const void*, std::size_t, void*) {}, nullptr, commutative};
+        ASSERT_EQ(rank.allreduce(odd.data(), odd_out.data(), 1, none), Status::ok);
+        const Reduction add{sizeof(Aligned), add_aligned, &misplaced, commutative};
+        for (const std::size_t count : {1, 9, 300, 5000}) {
+          std::vector<Aligned> in(count, Aligned{{1, 1, 1, 1, 1, 1, 1, 1}}), out(count);
+          ASSERT_EQ(rank.allreduce(in.data(), out.data(), count, add), Status::ok);
+          ASSERT_EQ(rank.reduce(in.data(), out.data(), count, add, ranks - 1), Status::ok);
+          ASSERT_EQ(rank.run(Collective::scan(in.data(), out.data(), count, add)), Status::ok);
+          ASSERT_EQ(out[count - 1].numbers[7], rank.rank() + 1);
+        }
+      }));
+    }
+  }
+  EXPECT_EQ(misplaced, 0);
 }
 
 TEST(Communicator, DefaultGroupRunsOnThisMachine) {

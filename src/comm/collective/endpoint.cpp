@@ -20,6 +20,11 @@ namespace {
 /// Long messages move in chunks of this many lines, so that all levels of a tree work in parallel.
 std::size_t default_chunk_bytes(int ranks) { return SharedLayout::channel_lines(ranks) / 4 * channel::line_payload; }
 
+/// Where an operand lies behind an accumulator of that many bytes: aligned as any element may have to be.
+constexpr std::size_t place_of_operand(std::size_t accumulator_bytes) {
+  return (accumulator_bytes + separation_bytes - 1) / separation_bytes * separation_bytes;
+}
+
 /// Of a result, while its first line is awaited: about as much as its sender fetches of the channel.
 constexpr std::size_t most_fetched_bytes = channel::UmpSender::most_expected * line_bytes;
 
@@ -57,7 +62,7 @@ Endpoint::Endpoint(CommunicatorState& state, int rank, const WaitConfig& wait)
       links_(static_cast<std::size_t>(state.group.size())),
       chunk_bytes_(default_chunk_bytes(state.group.size())),
       exchange_bytes_(SharedLayout::most_lines_at_once(state.group.size()) * channel::line_payload),
-      scratch_(chunk_bytes_ + exchange_bytes_),
+      scratch_(place_of_operand(chunk_bytes_) + exchange_bytes_),
       seen_ticks_(links_.size()),
       absences_(links_.size()) {
   waiter_.set_interrupt(&Endpoint::interrupted, this, state.options.poll != nullptr ? &Endpoint::poll : nullptr);
@@ -326,7 +331,7 @@ Status Endpoint::broadcast(void* data, std::size_t bytes, int root) noexcept {
 inline bool Endpoint::combine_from(Link& link, std::byte* accumulator, std::size_t count, const Reduction& op,
                                    bool peer_first) noexcept {
   const auto bytes = count * op.element_bytes;
-  std::byte* const operand = scratch_.data() + chunk_bytes_;
+  std::byte* const operand = scratch_.data() + place_of_operand(chunk_bytes_);
   note(Step::Kind::recv_combine, link.peer);
   if (!receive(link, operand, bytes)) return false;
   if (bytes == 0) return true;
@@ -354,10 +359,8 @@ bool Endpoint::reserve(Bytes& bytes, std::size_t least) noexcept {
 /// Makes room for one element if an element is longer than a chunk.
 inline bool Endpoint::ensure_scratch(std::size_t element_bytes) noexcept {
   if (element_bytes <= chunk_bytes_) return true;
-  const std::size_t exchange_bytes = std::max(element_bytes, exchange_bytes_);
-  if (!reserve(scratch_, element_bytes + exchange_bytes)) return false;
+  if (!reserve(scratch_, place_of_operand(element_bytes) + std::max(element_bytes, exchange_bytes_))) return false;
   chunk_bytes_ = element_bytes;
-  exchange_bytes_ = exchange_bytes;
   return true;
 }
 
@@ -459,7 +462,8 @@ Status Endpoint::allreduce(const void* in, void* result, std::size_t count, cons
   if (!enter(Operation::allreduce) || !ensure_scratch(op.element_bytes)) return state_.status();
   walk_on(in, result);
   bool ok;
-  if (!op.commutative) {
+  // Partners in an exchange both send before they receive, so what they send must fit into a channel.
+  if (!op.commutative || op.element_bytes > exchange_bytes_) {
     ok = gather_in_order(in, result, count, op);
   } else if (!allreduce_.empty() || state_.group.size() == 1) {
     ok = exchange(in, result, count, op);
@@ -694,12 +698,13 @@ void Endpoint::lost_access(pid_t process, int error) noexcept {
 void Endpoint::regain_buffers() noexcept {
   if (state_.status() != Status::ok) give_up();
   heavy_barrier(waiter_.config().across_processes);
-  const auto until = monotonic_ns() + 500'000'000;  // a bound in case another process is stopped
+  const auto until = monotonic_ns() + 500'000'000;  // a bound for other processes, which may be stopped
   for (int rank = 0; rank < size(); ++rank) {
     const auto& touches = layout_.progress(rank).touches;
+    const bool bounded = state_.foreign_process(rank) != 0;
     // Acquire: pairs with the end of BufferAccess. A dead rank accesses nothing.
     while (rank != rank_ && touches.load(std::memory_order_acquire) != 0 && state_.members().present(rank) &&
-           monotonic_ns() < until) {
+           (!bounded || monotonic_ns() < until)) {
       (void)state_.somebody_died();
       sched_yield();
     }

@@ -272,8 +272,8 @@ class alignas(separation_bytes) Endpoint {
   Route ordered_route_;
 
   std::size_t chunk_bytes_;                   ///< of messages along trees
-  std::size_t exchange_bytes_;                ///< of messages both ways, which have no levels
-  CachelinePaddedVector<std::byte> scratch_;  ///< [0, chunk): accumulator; the rest: operand of a chunk or an exchange
+  const std::size_t exchange_bytes_;          ///< of messages both ways, which have no levels
+  CachelinePaddedVector<std::byte> scratch_;  ///< an accumulator of a chunk; behind it an operand, also of an exchange
 
   // State of schedules.
   std::uint64_t epoch_ = 0;

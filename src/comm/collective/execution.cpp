@@ -79,11 +79,12 @@ bool Execution::make_room() noexcept {
                           2 * (Endpoint::process_piece_bytes + call_.element_bytes + copy_page_bytes))) {
     return false;
   }
-  // Needed if the result would overwrite input that is still in use: blocks of other ranks, and in a reduce_scatter
-  // with blocks of different sizes the adjacent own block.
+  // Needed if the result would overwrite input that is still in use: blocks of other ranks, and with blocks of
+  // different sizes the adjacent own block.
   const bool same = call_.in == call_.out && call_.in != nullptr;
   const bool shifted = call_.operation == Operation::reduce_scatter && call_.in_blocks.counts != nullptr;
-  const bool exchanged = call_.operation == Operation::alltoall && prepared_->recipe.access != Access::staged;
+  const bool exchanged =
+      call_.operation == Operation::alltoall && (call_.uneven || prepared_->recipe.access != Access::staged);
   if (!same || (!shifted && !exchanged)) return true;
   std::size_t elements = call_.count * static_cast<std::size_t>(endpoint_->size());
   if (call_.in_blocks.counts != nullptr) {
@@ -541,7 +542,8 @@ void Execution::fold(std::byte* to, const std::byte* with, const std::byte* oper
   const std::byte* const second = operand_first ? with : operand;
   const auto element = op.element_bytes;
   const auto most = std::max<std::size_t>(1, Endpoint::piece_bytes / element);
-  std::byte* const piece = endpoint_->pieces_.data() + endpoint_->pieces_.size() / 2;
+  std::byte* const piece =
+      endpoint_->pieces_.data() + endpoint_->pieces_.size() / 2 / separation_bytes * separation_bytes;
   for (std::size_t done = 0; done < count;) {
     const auto part = std::min(most, count - done);
     copy_bytes(piece, first + done * element, part * element);

@@ -24,11 +24,29 @@ const AlgorithmInfo* info_of(const Recipe& recipe) {
 
 }  // namespace
 
-/// Whether the blocks that this rank must know are given, and no blocks if the sizes do not differ.
-static bool blocks_make_sense(const Collective& call, bool top) noexcept {
+/// More than this no buffer has; up to this, sizes can be computed with.
+constexpr std::size_t most_bytes = std::size_t{1} << 47;
+
+static bool can_exist(std::size_t count, std::size_t element_bytes, std::size_t blocks = 1) noexcept {
+  std::size_t bytes;
+  return !__builtin_mul_overflow(count, element_bytes, &bytes) && !__builtin_mul_overflow(bytes, blocks, &bytes) &&
+         bytes <= most_bytes;
+}
+
+/// Whether the blocks that this rank must know are given, and no blocks if the sizes do not differ; and whether what is
+/// given can lie in memory.
+static bool sizes_make_sense(const Collective& call, int size, bool top) noexcept {
   const auto any = [](const Blocks& blocks) { return blocks.counts != nullptr || blocks.offsets != nullptr; };
-  const auto whole = [](const Blocks& blocks) { return blocks.counts != nullptr && blocks.offsets != nullptr; };
-  if (!call.uneven) return !any(call.in_blocks) && !any(call.out_blocks);
+  const auto whole = [&](const Blocks& blocks) {
+    return blocks.counts != nullptr && blocks.offsets != nullptr &&
+           std::all_of(blocks.counts, blocks.counts + size,
+                       [&](auto count) { return can_exist(count, call.element_bytes); });
+  };
+  if (!call.uneven) {
+    const auto blocks = has_rank_blocks(call.operation) ? static_cast<std::size_t>(size) : 1;
+    return !any(call.in_blocks) && !any(call.out_blocks) && can_exist(call.count, call.element_bytes, blocks);
+  }
+  if (call.operation != Operation::alltoall && !can_exist(call.count, call.element_bytes)) return false;
   switch (call.operation) {
     case Operation::scatter: return !top || whole(call.in_blocks);
     case Operation::gather: return !top || whole(call.out_blocks);
@@ -46,7 +64,7 @@ Status check(const Collective& call, int size, int rank) noexcept {
   if (needs_operator && (call.reduction.combine == nullptr || call.reduction.element_bytes != call.element_bytes)) {
     return Status::invalid_argument;
   }
-  if (!blocks_make_sense(call, top)) return Status::invalid_argument;
+  if (!sizes_make_sense(call, size, top)) return Status::invalid_argument;
   bool in = true, out = true;  // used on this rank
   switch (call.operation) {
     case Operation::barrier: return Status::ok;

@@ -63,6 +63,34 @@ TEST_P(Timeout, NamesTheRankTheOperationAndTheCalls) {
 
 INSTANTIATE_TEST_SUITE_P(Barriers, Timeout, testing::Values("tree", "dissemination", "flat"));
 
+// A rank that is told that the communicator is broken may free its buffers.
+TEST(Timeout, ReturnsBuffersWhenNobodyReadsThemAnyMore) {
+  static std::atomic<int> reading;
+  reading = 0;
+  const Reduction slow{sizeof(double),
+                       [](void*, const void*, std::size_t, void*) {
+                         ++reading;
+                         std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+                         --reading;
+                       },
+                       nullptr, true};
+  SynthSpec spec;
+  CommunicatorOptions options;
+  options.pin = false;
+  options.timeout_s = 0.1;
+  options.algorithm = "reduce_flat+direct";
+  const Machine machine = *synthesize_machine(spec);
+  auto comm = Communicator::create(machine, Group{{0, 1}}, options);
+  ASSERT_TRUE(comm) << comm.error().message;
+  EXPECT_TRUE(comm->run([&](Rank& rank) {
+    std::vector<double> in(1000), out(1000);
+    const Status status = rank.reduce(in.data(), out.data(), in.size(), slow);
+    if (rank.rank() == 0) return;
+    EXPECT_EQ(status, Status::timed_out);
+    EXPECT_EQ(reading, 0);
+  }));
+}
+
 TEST(TimeoutOff, ALateRankIsWaitedFor) {
   auto comm = with_timeout(2, 0.0, "");
   const auto done = comm.run([](Rank& rank) {
