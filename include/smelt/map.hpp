@@ -117,6 +117,11 @@ Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geo
 MapState state_of(const Table& table);
 /// The hash of a string, the same in every process.
 Word hash_text(std::string_view text) noexcept;
+/// Whether a type has no padding. Of the floating-point types, long double has some.
+template <class T>
+inline constexpr bool equals_by_bytes =
+    std::has_unique_object_representations_v<T> || std::is_same_v<std::remove_cv_t<T>, float> ||
+    std::is_same_v<std::remove_cv_t<T>, double>;
 }  // namespace map_detail
 
 /// All calls are thread-safe. Copies of a Map refer to the same map. Keys are equal if all their bytes are equal.
@@ -131,8 +136,7 @@ template <class Key, class Value>
 class Map {
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
                 "keys and values live in shared memory: they must be trivially copyable; StringMap holds strings");
-  static_assert(std::has_unique_object_representations_v<Key> || std::is_floating_point_v<Key>,
-                "keys are compared by their bytes: they must have no padding");
+  static_assert(map_detail::equals_by_bytes<Key>, "keys are compared by their bytes: they must have no padding");
   static_assert(sizeof(Key) + sizeof(Value) <= 128 * 1024, "at most 128 KiB for a key and its value");
 
  public:
@@ -210,8 +214,9 @@ class Map {
   }
 
   /// Sets the value of a key if its present value equals `expected` in all bytes. Otherwise, if the key exists, copies
-  /// its value to `expected`.
+  /// its value to `expected`. Of values without padding.
   MapAnswer compare_exchange(const Key& key, Value& expected, const Value& desired) noexcept {
+    static_assert(map_detail::equals_by_bytes<Value>, "compare_exchange compares bytes: values must have no padding");
     const ValueWords fresh = words_of_value(desired), wanted = words_of_value(expected);
     return update(key, [&](const Old& old, MapAnswer& answer) -> const ValueWords* {
       answer.found = old.is_there();
