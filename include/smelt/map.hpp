@@ -35,8 +35,8 @@ struct MapOptions {
   /// others need the ranks of a communicator: MapGroup (smelt/map_group.hpp).
   std::string algorithm = "best";
   Consistency consistency = Consistency::linearizable;  ///< required; stronger ones are allowed
-  /// Faults that must be survived. Unset: those that a named algorithm survives; otherwise crash, but none over
-  /// threads.
+  /// Faults that must be survived. Unset: none over threads; over processes those that a named algorithm survives,
+  /// otherwise crash. kv then replaces a leader that is late, and waits two seconds for other late ranks.
   std::optional<Faults> faults{};
   std::size_t capacity = 1000;  ///< keys that fit before the table grows for the first time
   bool keep = false;            ///< for create_shared(): the map outlives its last process, until remove_map()

@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <new>
+#include <thread>
 
+#include "base/patience_test_util.hpp"
 #include "smelt/map_group.hpp"
 #include "smelt/replicated_log.hpp"
 #include "state/over_ranks/settings_of_tests.hpp"
@@ -242,6 +245,30 @@ TEST_P(NamedMaps, AreKeptOrRefused) {
     ASSERT_TRUE(map);
     EXPECT_EQ(map->size(), static_cast<std::size_t>(size));
     EXPECT_TRUE(remove_map(name));
+  }
+}
+
+/// With faults unset: it survives what it can.
+TEST(NamedKv, ReplacesALeaderThatMakesNoCalls) {
+  const int ranks[] = {0, 1};
+  for (const int idle : ranks) {  // one of them is the leader
+    auto group = Numbers::create_shared(name_of_test("late"), 2, ranks, {.algorithm = "kv", .wait = "sleep"});
+    ASSERT_TRUE(group) << group.error().message;
+    auto late = group->attach(idle);
+    ASSERT_TRUE(late) << late.error().message;
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      auto mine = group->attach(1 - idle);
+      ASSERT_TRUE(mine) << mine.error().message;
+      EXPECT_TRUE(mine->put(1, 2)) << mine->failure();
+      done.store(true);
+      EXPECT_EQ(mine->finish(), Status::ok) << mine->failure();
+    });
+    test::Patience limit(std::chrono::seconds(5));
+    while (!done.load() && !limit.is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(done.load()) << "rank " << idle << " makes no calls";
+    EXPECT_EQ(late->finish(), Status::ok) << late->failure();
+    other.join();
   }
 }
 
