@@ -248,6 +248,35 @@ TEST_P(NamedMaps, AreKeptOrRefused) {
   }
 }
 
+/// The log has the updates of the former life; nobody waits for their answers.
+TEST(KeptKv, AnswersNothingOfAFormerLife) {
+  const std::string name = name_of_test("former");
+  const int ranks[] = {0, 1};
+  MapOptions options = options_of("kv", true);
+  options.faults.reset();
+  options.servers = 1;
+  for (int life = 0; life < 2; ++life) {
+    auto group = Numbers::create_shared(name, 2, ranks, options);
+    ASSERT_TRUE(group) << group.error().message;
+    std::thread client([&] {
+      auto mine = group->attach(1);
+      ASSERT_TRUE(mine) << mine.error().message;
+      for (std::uint64_t key = 0; key < 5; ++key) {
+        std::uint64_t was = 0;
+        if (life == 0) {
+          EXPECT_TRUE(mine->fetch_add(key, 1000 + key, &was)) << mine->failure();
+        }
+        EXPECT_EQ(mine->get(key), 1000 + key) << "life " << life;
+        EXPECT_EQ(was, 0u);
+      }
+      EXPECT_EQ(mine->finish(), Status::ok) << mine->failure();
+    });
+    EXPECT_EQ(group->attach(0)->finish(), Status::ok);
+    client.join();
+  }
+  EXPECT_TRUE(remove_log(name));
+}
+
 /// With faults unset: it survives what it can.
 TEST(NamedKv, ReplacesALeaderThatMakesNoCalls) {
   const int ranks[] = {0, 1};
