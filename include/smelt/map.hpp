@@ -35,8 +35,8 @@ struct MapOptions {
   /// others need the ranks of a communicator: MapGroup (smelt/map_group.hpp).
   std::string algorithm = "best";
   Consistency consistency = Consistency::linearizable;  ///< required; stronger ones are allowed
-  /// Faults that must be survived. Unset: those that a named algorithm survives; otherwise crash, but none over
-  /// threads.
+  /// Faults that must be survived. Unset: none over threads; over processes those that a named algorithm survives,
+  /// otherwise crash. kv then replaces a leader that is late, and waits two seconds for other late ranks.
   std::optional<Faults> faults{};
   std::size_t capacity = 1000;  ///< keys that fit before the table grows for the first time
   bool keep = false;            ///< for create_shared(): the map outlives its last process, until remove_map()
@@ -117,6 +117,11 @@ Result<std::shared_ptr<Table>> open(const std::string& name, const Geometry& geo
 MapState state_of(const Table& table);
 /// The hash of a string, the same in every process.
 Word hash_text(std::string_view text) noexcept;
+/// Whether a type has no padding. Of the floating-point types, long double has some.
+template <class T>
+inline constexpr bool equals_by_bytes =
+    std::has_unique_object_representations_v<T> || std::is_same_v<std::remove_cv_t<T>, float> ||
+    std::is_same_v<std::remove_cv_t<T>, double>;
 }  // namespace map_detail
 
 /// All calls are thread-safe. Copies of a Map refer to the same map. Keys are equal if all their bytes are equal.
@@ -131,8 +136,7 @@ template <class Key, class Value>
 class Map {
   static_assert(std::is_trivially_copyable_v<Key> && std::is_trivially_copyable_v<Value>,
                 "keys and values live in shared memory: they must be trivially copyable; StringMap holds strings");
-  static_assert(std::has_unique_object_representations_v<Key> || std::is_floating_point_v<Key>,
-                "keys are compared by their bytes: they must have no padding");
+  static_assert(map_detail::equals_by_bytes<Key>, "keys are compared by their bytes: they must have no padding");
   static_assert(sizeof(Key) + sizeof(Value) <= 128 * 1024, "at most 128 KiB for a key and its value");
 
  public:
@@ -210,8 +214,9 @@ class Map {
   }
 
   /// Sets the value of a key if its present value equals `expected` in all bytes. Otherwise, if the key exists, copies
-  /// its value to `expected`.
+  /// its value to `expected`. Of values without padding.
   MapAnswer compare_exchange(const Key& key, Value& expected, const Value& desired) noexcept {
+    static_assert(map_detail::equals_by_bytes<Value>, "compare_exchange compares bytes: values must have no padding");
     const ValueWords fresh = words_of_value(desired), wanted = words_of_value(expected);
     return update(key, [&](const Old& old, MapAnswer& answer) -> const ValueWords* {
       answer.found = old.is_there();

@@ -186,6 +186,7 @@ class MapRank {
     return member_->call(call_of(Operation::erase, words));
   }
   MapAnswer compare_exchange(const Key& key, Value& expected, const Value& desired) noexcept {
+    static_assert(map_detail::equals_by_bytes<Value>, "compare_exchange compares bytes: values must have no padding");
     if (shared_) return shared_->compare_exchange(key, expected, desired);
     const KeyWords words = words_of<KeyWords>(key);
     const ValueWords fresh = words_of<ValueWords>(desired), wanted = words_of<ValueWords>(expected);

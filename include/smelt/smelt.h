@@ -717,8 +717,7 @@ typedef struct smelt_map_rank smelt_map_rank;
 typedef struct smelt_map_group_options {
   const char* algorithm; /* NULL: "best", the fastest by the model that keeps what is asked for; or its name */
   int sequential;        /* not 0: sequential consistency will do; 0: linearizable */
-  smelt_faults
-      faults; /* what must be survived, at least. Default: as the named algorithm; "best": crash over processes */
+  smelt_faults faults;   /* at least. Default: none over threads, else as the named algorithm; "best": crash */
   uint64_t capacity;     /* 0: 1000. Keys that fit before a table grows for the first time */
   int servers;           /* of part_simple, part_caching; replicas of kv. 0: chosen by algorithm and machine */
   int dedicated_servers; /* not 0: servers issue nothing, they only serve */

@@ -70,7 +70,8 @@ struct Floor {
     return epoch << bits | (index & mask);
   }
   static std::uint64_t epoch(std::uint64_t word) noexcept { return word >> bits; }
-  /// `known`: an index that exceeds the floor by at most 2^24 - 1, such as any that a live replica has learned.
+  /// `known`: an index that exceeds the floor by at most 2^24 - 1, such as any that a live replica has learned. What an
+  /// evicted one has learned may be below the floor.
   static std::uint64_t index(std::uint64_t word, std::uint64_t known) noexcept {
     return known - ((known - word) & mask);
   }

@@ -296,15 +296,26 @@ std::uint64_t Replica::place_of(std::uint64_t request) const noexcept {
                                               : indices_[request & (shape_.requests - 1)];
 }
 
+/// Reads the floor. False: this replica has been evicted, and the floor may be above all that it knows.
+bool Replica::look_at_floor() noexcept {
+  // Acquire: pairs with raise_floor(). All live replicas have copied the entries below, and an eviction that the floor
+  // did not wait for is visible.
+  const std::uint64_t word = layout_.head().floor.load(ordering::log_reuse);
+  const std::uint64_t live = Progress{generation_, Standing::live, delivered_}.word();
+  if (own_progress().load(std::memory_order_relaxed) != live) return drop_out(), false;
+  known_floor_ = Floor::index(word, learned_);
+  return true;
+}
+
 /// Whether all replicas have read the former contents of the request's cell.
 bool Replica::cell_is_free(std::uint64_t request) noexcept {
   if (request <= free_to_) return true;
+  if (!live_ || status_ != Status::ok) return false;
   const std::uint64_t before = request - shape_.requests;
   if (!decided(before)) return false;
   const auto place_below = [&](std::uint64_t former) { return places_[former & (shape_.requests - 1)] & ~unknown; };
   const std::uint64_t place = place_below(before);
-  // Acquire: pairs with raise_floor(). All live replicas have copied the entries below.
-  if (place >= known_floor_) known_floor_ = Floor::index(layout_.head().floor.load(ordering::log_reuse), learned_);
+  if (place >= known_floor_ && !look_at_floor()) return false;
   if (place < known_floor_) {
     // Requests are decided in order: if a later one's cell is free, so are those before it.
     const std::uint64_t later = before + cells_freed_at_once - 1;

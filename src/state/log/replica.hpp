@@ -95,6 +95,7 @@ class Replica {
   bool somebody_waits_for_a_grant() const noexcept;
 
   // client
+  bool look_at_floor() noexcept;
   bool cell_is_free(std::uint64_t request) noexcept;
   Status make_room(std::uint64_t number) noexcept;
   Status refuse_command(std::size_t bytes) noexcept;

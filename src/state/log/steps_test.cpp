@@ -273,5 +273,34 @@ TEST_F(LogSteps, TicketsOutliveAnEviction) {
   EXPECT_EQ(counts[1], all + 1);
 }
 
+/// The floor is then above all that it knows, and the places of its commands are not free: others have yet to read
+/// them.
+TEST_F(LogSteps, AnEvictedReplicaThatDoesNotKnowItOverwritesNothing) {
+  LogOptions options = options_of(64, 4, Faults::stop);
+  options.evict_after_s = 0.005;
+  options.suspect_after_s = 1e9;
+  make(3, options);
+  auto first = *log->attach(0), second = *log->attach(1), third = *log->attach(2);
+  const auto finish = [&](Replica& replica, Ticket ticket) {
+    while (!is_done(replica, ticket, 0s)) ASSERT_EQ(first.progress(), Status::ok);
+  };
+  for (int i = 0; i < 4; ++i) finish(third, start(third));  // which it never reads
+  std::size_t read = all_of(first).size(), read_by_second = all_of(second).size();
+  while (first.configuration().replicas.size() == 3) {
+    finish(first, start(first));
+    read += all_of(first).size(), read_by_second += all_of(second).size();
+  }
+  std::size_t appended = read;
+  Ticket ticket;
+  for (int i = 0; i < 12 && third.start("y", 1, &ticket) == Status::ok; ++i, ++appended) {
+    finish(third, ticket);
+  }
+  EXPECT_EQ(third.start("y", 1, &ticket), Status::broken);
+  EXPECT_THAT(third.failure(), HasSubstr("rank 2 was evicted"));
+  read += all_of(first).size(), read_by_second += all_of(second).size();
+  EXPECT_EQ(read, appended) << first.failure();
+  EXPECT_EQ(read_by_second, appended) << second.failure();
+}
+
 }  // namespace
 }  // namespace smelt

@@ -169,6 +169,11 @@ TEST(Map, BatchesDoTheSame) {
   EXPECT_FALSE(values[0]);
 }
 
+// Bytes are compared; six of the sixteen of a long double have any value.
+static_assert(map_detail::equals_by_bytes<double> && map_detail::equals_by_bytes<const float>);
+static_assert(map_detail::equals_by_bytes<Value16> && map_detail::equals_by_bytes<bool>);
+static_assert(!map_detail::equals_by_bytes<long double> && !map_detail::equals_by_bytes<const long double>);
+
 TEST(Map, SaysWhatIsWrong) {
   using Numbers = Map<std::uint64_t, std::uint64_t>;
   const auto says = [](const auto& result, const std::string& text, Status status) {

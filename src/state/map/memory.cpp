@@ -19,6 +19,7 @@
 
 #include "base/error.hpp"
 #include "base/process.hpp"
+#include "machine/topology/numa.hpp"
 #include "state/map_names.hpp"
 #include "state/maps.hpp"
 
@@ -29,6 +30,7 @@ namespace {
 constexpr Word magic = 0x70616d746c656d73;  // "smeltmap"
 constexpr std::uint32_t layout = 3;
 constexpr std::size_t huge_page = std::size_t{2} << 20;
+constexpr Word most_reach = Word{1} << 56;  // no process has more address space, and no sum of sizes overflows
 constexpr Word header_bytes = (sizeof(Header) + 4095) / 4096 * 4096;
 constexpr std::string_view memfd_prefix = "smelt-map:";
 constexpr std::string_view kept_prefix = "smelt-map.";
@@ -66,6 +68,10 @@ Result<void> check_options(const MapOptions& options) {
   return {};
 }
 
+Word reach_of(const MapOptions& options) {
+  return std::min<Word>(options.most_bytes, most_reach) / huge_page * huge_page;
+}
+
 std::string kept_name(const std::string& name) { return fmt::format("/{}{}", kept_prefix, name); }
 
 Word first_log2(const Geometry& geometry, std::size_t capacity) {
@@ -73,6 +79,17 @@ Word first_log2(const Geometry& geometry, std::size_t capacity) {
   const Word per_three_buckets = 2 * (geometry.cells - geometry.spare);
   const Word buckets = std::max<Word>(capacity * 3 / per_three_buckets + 1, 64);
   return static_cast<Word>(std::bit_width(buckets - 1));
+}
+
+/// Whether this process may still allocate as much. Without this, the system would kill it, or others, where they write
+/// to the last free page. Not asked for tables that are faster written than this.
+bool is_available(Word bytes) {
+  constexpr Word small = Word{256} << 20;
+  if (bytes <= small) return true;
+  const MemoryView view = read_memory_view();
+  Word available = 0;
+  for (const int node : view.usable_nodes()) available += view.available_bytes(node);
+  return bytes <= std::min(available, view.limit_bytes);
 }
 
 /// A lock for the creation and lookup of a user's maps of that name. The kernel releases it however its holder ends.
@@ -228,7 +245,7 @@ Result<std::shared_ptr<Table>> enter_as(int fd, const std::string& name, const G
 Result<std::shared_ptr<Table>> make_memory(int fd, const std::string& name, const Geometry& geometry,
                                            const MapOptions& options, bool strings) {
   auto memory = std::make_shared<Memory>();
-  auto done = memory->map(fd, options.most_bytes / huge_page * huge_page);
+  auto done = memory->map(fd, reach_of(options));
   if (done) done = memory->format(name, geometry, options, strings);
   if (done) done = memory->enter();
   if (!done) return done.error();
@@ -288,7 +305,7 @@ Result<void> Memory::map(int fd, Word reach) {
   fd_ = fd;
   shared_ = fd >= 0;
   // If address space is limited, a new map reserves less.
-  for (;; reach /= 2) {
+  for (;; reach = reach / 2 / huge_page * huge_page) {
     reserved_bytes_ = reach + huge_page;
     void* space = mmap(nullptr, reserved_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (space != MAP_FAILED) {
@@ -328,10 +345,11 @@ Result<void> Memory::format(const std::string& name, const Geometry& geometry, c
   const Word end = (table & ~log2_mask) + table_bytes(table);
   if (made.first_log2 >= most_doublings || end > reach_) {
     return make_error(Status::invalid_argument,
-                      "a map of {} keys of {} bytes does not fit into the half of {} bytes; raise most_bytes",
-                      options.capacity, geometry.key_bytes + geometry.value_bytes, reach_);
+                      "a map of {} keys of {} bytes does not fit into the half of {} bytes; {}", options.capacity,
+                      geometry.key_bytes + geometry.value_bytes, reach_,
+                      reach_ == reach_of(options) ? "raise most_bytes" : "there is no more address space");
   }
-  if (!back(table & ~log2_mask, end)) {
+  if (!is_available(table_bytes(table)) || !back(table & ~log2_mask, end)) {
     return make_error(Status::out_of_memory, "no {} bytes of memory for a map of {} keys; free some or ask for less",
                       table_bytes(table), options.capacity);
   }

@@ -223,7 +223,7 @@ Word Table::take_block(int size_class) noexcept {
   Word start = header().used.load(std::memory_order_relaxed);
   for (;;) {
     const Word end = start + size;
-    if (end > header().reach / 2) {
+    if (end > std::min(header().reach / 2, (offset_mask + 1) * line)) {
       header().refused.fetch_add(1, std::memory_order_relaxed);
       return 0;
     }

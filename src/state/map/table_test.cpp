@@ -5,8 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <thread>
@@ -101,6 +103,25 @@ TEST(Table, FitsIntoHalfOfItsAddressSpace) {
   EXPECT_TRUE(Numbers::create({.capacity = most, .most_bytes = 2 * space}));
 }
 
+/// A table is written when it is made, so one that has no place in memory is refused before.
+TEST(Table, TakesAllAddressSpaceButNotAllMemory) {
+#ifndef SMELT_SANITIZED
+  constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
+  auto table = make({.capacity = 0, .most_bytes = all});
+  const std::uint64_t reach = table->header().reach;
+  EXPECT_EQ(reach % (std::size_t{2} << 20), 0u);
+  EXPECT_TRUE(put(*table, 1, 2));
+  EXPECT_EQ(get(*table, 1), 2u);
+  table.reset();  // it has most of the address space
+  if (reach < std::size_t{1} << 44) GTEST_SKIP() << "there is little address space";
+  const std::size_t most = std::min(reach / 2 / bucket_bytes * 4 - 1, std::size_t{1} << 40);
+  const auto too_large = Numbers::create({.capacity = most, .most_bytes = all});
+  ASSERT_FALSE(too_large);
+  EXPECT_EQ(too_large.error().status, Status::out_of_memory);
+  EXPECT_THAT(too_large.error().message, HasSubstr("bytes of memory for a map of " + std::to_string(most)));
+#endif
+}
+
 // ---- blocks ---------------------------------------------------------------------------------
 
 /// 64, 128, 192, 256, 384, 512, 768, ...: the smallest one for so many bytes.
@@ -187,6 +208,16 @@ TEST_F(Blocks, ComeInPiecesOfMemoryUntilHalfOfTheSpaceIsUsed) {
   EXPECT_EQ(header.backed.load(), half);
   EXPECT_EQ(store(0), 0u);
   EXPECT_EQ(header.refused.load(), 2u);
+}
+
+/// A reference has 34 bits for a place, in lines of 64 bytes.
+TEST_F(Blocks, EndWhereAReferenceDoes) {
+  table = *map_detail::create(map_detail::text::geometry, {.most_bytes = std::size_t{4} << 40}, true);
+  if (table->header().reach < Word{4} << 40) GTEST_SKIP() << "there is less address space";
+  table->header().used.store((Word{1} << 40) - 64);
+  EXPECT_EQ(store(0), (Word{1} << 34) - 1);
+  EXPECT_EQ(store(0), 0u);
+  EXPECT_EQ(table->header().refused.load(), 1u);
 }
 
 /// Of what a reader may find in a block that was used again, only what is in memory is read.

@@ -146,7 +146,7 @@ Result<GroupPlan> plan_group(const Wish& wish) {
     if (best) facts = fastest(wish, plan);
   }
   if (auto checked = check_options(wish, *facts, plan.faults); !checked) return checked.error();
-  if (facts->name == "kv" && !options.faults && state.over_processes()) plan.faults = Faults::crash;
+  if (facts->name == "kv" && !options.faults && state.over_processes()) plan.faults = facts->survives;
   plan.algorithm = facts->name;
   plan.consistency = facts->name == "kv" ? options.consistency : facts->consistency;
   plan.servers = number_of_servers(communicator, options, *facts, plan);
@@ -177,9 +177,7 @@ Result<std::shared_ptr<GroupSpace>> create_space(const Wish& wish, const GroupPl
   const std::size_t lines = words / (channel::line_payload / sizeof(Word)) + 1;
   shape.channel_lines = strings ? channel_lines_for_strings
                                 : static_cast<std::uint32_t>(std::bit_ceil(std::max<std::size_t>(64, 4 * lines)));
-  MapOptions completed = options;
-  completed.faults = plan.faults;
-  auto space = state::over_ranks::Space::create(communicator, shape, completed, name);
+  auto space = state::over_ranks::Space::create(communicator, shape, options, plan.faults, name);
   if (!space) return space.error();
   return std::shared_ptr<GroupSpace>(std::move(*space));
 }

@@ -28,6 +28,7 @@ class Kv final : public Member {
       : Member(std::move(space), rank, std::move(table)),
         own_replica_(shape().replica_of(rank)),
         incomplete_(shape().ranks),
+        asked_(shape().ranks),
         waiting_(shape().ranks, Waiting{false, 0, key_buffer()}) {}
 
   /// Before the first call.
@@ -40,6 +41,8 @@ class Kv final : public Member {
   }
 
  private:
+  static constexpr const char* answer_was_lost = "an update's answer was lost, as its replica was evicted; it was done";
+
   /// A lookup of a client; at most one of each.
   struct Waiting {
     bool active = false;
@@ -74,16 +77,16 @@ class Kv final : public Member {
     if (!replica_) return ask(call);
     call_ = &call;
     answered_ = false;
-    own_request_ = 0;
     if (append(message_of(Kind::request, call, rank_))) wait_for_answer();
     call_ = nullptr;
-    if (!answered_) fail("an update's answer was lost, as this replica was evicted; it was done");
+    asked_[static_cast<std::size_t>(rank_)] = 0;
+    if (!answered_) fail(answer_was_lost);
     return answer_;
   }
 
   void wait_for_answer() noexcept {
     if (!links_.none()) {
-      await([this] { return answered_ || is_lost(); });
+      await([this] { return answered_; });
       return;
     }
     std::uint64_t index = 0;
@@ -92,12 +95,32 @@ class Kv final : public Member {
     }
   }
 
-  /// Whether this rank's update was executed and arrived in a snapshot, without its answer.
-  bool is_lost() noexcept {
+  /// Whether an update that waits for its answer was executed in a snapshot that this replica has got, so that none
+  /// comes.
+  bool is_lost(std::uint64_t request) noexcept {
     bool done = false;
     std::uint64_t index = 0;
-    check(replica_->test(ticket_, &done, &index));
-    return done && index == Replica::unknown_index && !answered_;
+    check(replica_->test({request}, &done, &index));
+    return done && (index == Replica::unknown_index || index < replica_->delivered());
+  }
+
+  /// After a snapshot.
+  void report_lost_answers() noexcept {
+    has_loaded_ = false;
+    for (int client = 0; client < ranks(); ++client) {
+      std::uint64_t& asked = asked_[static_cast<std::size_t>(client)];
+      // The test may take steps, which may bring the answer.
+      if (asked == 0 || !is_lost(asked) || asked == 0) continue;
+      asked = 0;
+      if (client == rank_) {
+        fail(answer_was_lost);
+        continue;
+      }
+      Message answer;
+      answer.kind = Kind::answer;
+      answer.flags = Message::lost;
+      links_.post(client, answer);
+    }
   }
 
   MapAnswer ask(const GroupCall& call) noexcept {
@@ -112,7 +135,7 @@ class Kv final : public Member {
   bool append(const Message& message) noexcept {
     const std::size_t words = links_.coding().encode(message, command_);
     const std::size_t pieces = strings() ? (words + piece_words - 1) / piece_words : 1;
-    if (message.client == rank_) own_request_ = replica_->started() + pieces;
+    asked_[static_cast<std::size_t>(message.client)] = replica_->started() + pieces;
     if (!strings()) return check(replica_->start(command_.data(), words * sizeof(Word), &ticket_));
     std::array<Word, 1 + piece_words> piece;
     for (std::size_t first = 0; first < words; first += piece_words) {
@@ -130,7 +153,10 @@ class Kv final : public Member {
   }
 
   void handle(int from, const Message& message) noexcept override {
-    if (message.kind == Kind::answer) return take_answer(message.answer(), message.value);
+    if (message.kind == Kind::answer) {
+      if ((message.flags & Message::lost) != 0) return static_cast<void>(fail(answer_was_lost));
+      return take_answer(message.answer(), message.value);
+    }
     if (message.kind == Kind::cell || message.kind == Kind::listed) return take_cell(message);
     if (message.operation != Operation::get) {
       append(message);
@@ -150,6 +176,7 @@ class Kv final : public Member {
     if (!replica_) return false;
     const std::uint64_t before = replica_->delivered();
     check(replica_->progress());
+    if (has_loaded_) report_lost_answers();
     for (int rank = 0; lookups_waiting_ != 0 && rank < ranks(); ++rank) {
       Waiting& waiting = waiting_[static_cast<std::size_t>(rank)];
       if (!waiting.active || replica_->delivered() < waiting.point) continue;
@@ -185,12 +212,11 @@ class Kv final : public Member {
     const MapAnswer done = table_.apply(update, table_.hash(update.key), was_.target());
     if (done.status != Status::ok) fail("a replica has no memory for an update that others have");
     if (entry.client != rank_) return;
+    std::uint64_t& asked = asked_[static_cast<std::size_t>(update.client)];
+    if (asked != entry.request) return;  // of a former life, in a log that was kept
+    asked = 0;
     const Bytes value = done.found && tells_value(update.operation) ? was_.bytes() : Bytes();
-    if (update.client == rank_) {
-      // Not of an update of this rank's former life, in a log that was kept.
-      if (call_ != nullptr && entry.request == own_request_) take_answer(done, value);
-      return;
-    }
+    if (update.client == rank_) return take_answer(done, value);
     Message answer;
     answer.kind = Kind::answer;
     answer.flags = flags_of(done);
@@ -242,6 +268,7 @@ class Kv final : public Member {
 
   static void load(void* self, std::span<const std::byte> bytes) {
     auto& kv = *static_cast<Kv*>(self);
+    kv.has_loaded_ = true;
     const Geometry& geometry = kv.shape().geometry;
     auto empty = LocalTable::create(geometry, kv.strings(), kv.space_->capacity());
     if (!empty) {
@@ -294,10 +321,12 @@ class Kv final : public Member {
   std::vector<Word> command_;
   Buffer was_ = value_buffer();
   std::vector<std::vector<Word>> incomplete_;  ///< by client: pieces of strings that have arrived
+  std::vector<std::uint64_t> asked_;           ///< by client: the log's request, its last piece, of the update that
+                                               ///< waits for its answer; 0: none
   std::vector<Waiting> waiting_;               ///< by client
   int lookups_waiting_ = 0;
   Ticket ticket_;
-  std::uint64_t own_request_ = 0;  ///< of the log: the last piece of this rank's update
+  bool has_loaded_ = false;  ///< a snapshot, since answers were last looked for in it
   std::uint64_t end_ = 0;
   const GroupCall* call_ = nullptr;
   MapAnswer answer_;

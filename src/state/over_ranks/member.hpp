@@ -57,7 +57,10 @@ class Member : public map_detail::GroupMember {
   /// Returns whether there was something to do.
   bool step() noexcept {
     const bool sent = links_.flush();
-    const bool handled = links_.poll([this](int from, const Message& message) { handle(from, message); });
+    // After a failure, an answer may be one to a call that has ended. Messages are still taken: others wait for room.
+    const bool handled = links_.poll([this](int from, const Message& message) {
+      if (status_ == Status::ok) handle(from, message);
+    });
     return work() || handled || sent;
   }
   /// Called by local lookups, because others may wait for this rank.

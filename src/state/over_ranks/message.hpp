@@ -48,7 +48,7 @@ enum class Kind : std::uint8_t {
 };
 
 struct Message {
-  static constexpr std::uint8_t found = 1, changed = 2, no_memory = 4, may_copy = 8;
+  static constexpr std::uint8_t found = 1, changed = 2, no_memory = 4, may_copy = 8, lost = 16;
 
   Kind kind = Kind::request;
   Operation operation = Operation::get;
@@ -175,7 +175,11 @@ class MessageQueue {
  public:
   bool empty() const noexcept { return head_ == words_.size(); }
   void push(const Word* words, std::size_t count) {
-    if (empty()) words_.clear(), head_ = 0;
+    if (empty()) {
+      words_.clear(), head_ = 0;
+    } else if (words_.size() + 1 + count > words_.capacity() && head_ >= words_.size() - head_) {
+      drop_popped();
+    }
     words_.push_back(count);
     words_.insert(words_.end(), words, words + count);
   }
@@ -186,6 +190,12 @@ class MessageQueue {
   void pop() noexcept { head_ += 1 + words_[head_]; }
 
  private:
+  /// Called when the buffer would have to grow, and at least half of it has been popped.
+  void drop_popped() noexcept {
+    words_.erase(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(head_));
+    head_ = 0;
+  }
+
   std::vector<Word> words_;
   std::size_t head_ = 0;
 };

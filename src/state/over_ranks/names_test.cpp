@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <new>
+#include <thread>
 
+#include "base/patience_test_util.hpp"
 #include "smelt/map_group.hpp"
 #include "smelt/replicated_log.hpp"
 #include "state/over_ranks/settings_of_tests.hpp"
@@ -242,6 +245,59 @@ TEST_P(NamedMaps, AreKeptOrRefused) {
     ASSERT_TRUE(map);
     EXPECT_EQ(map->size(), static_cast<std::size_t>(size));
     EXPECT_TRUE(remove_map(name));
+  }
+}
+
+/// The log has the updates of the former life; nobody waits for their answers.
+TEST(KeptKv, AnswersNothingOfAFormerLife) {
+  const std::string name = name_of_test("former");
+  const int ranks[] = {0, 1};
+  MapOptions options = options_of("kv", true);
+  options.faults.reset();
+  options.servers = 1;
+  for (int life = 0; life < 2; ++life) {
+    auto group = Numbers::create_shared(name, 2, ranks, options);
+    ASSERT_TRUE(group) << group.error().message;
+    std::thread client([&] {
+      auto mine = group->attach(1);
+      ASSERT_TRUE(mine) << mine.error().message;
+      for (std::uint64_t key = 0; key < 5; ++key) {
+        std::uint64_t was = 0;
+        if (life == 0) {
+          EXPECT_TRUE(mine->fetch_add(key, 1000 + key, &was)) << mine->failure();
+        }
+        EXPECT_EQ(mine->get(key), 1000 + key) << "life " << life;
+        EXPECT_EQ(was, 0u);
+      }
+      EXPECT_EQ(mine->finish(), Status::ok) << mine->failure();
+    });
+    EXPECT_EQ(group->attach(0)->finish(), Status::ok);
+    client.join();
+  }
+  EXPECT_TRUE(remove_log(name));
+}
+
+/// With faults unset: it survives what it can.
+TEST(NamedKv, ReplacesALeaderThatMakesNoCalls) {
+  const int ranks[] = {0, 1};
+  for (const int idle : ranks) {  // one of them is the leader
+    auto group = Numbers::create_shared(name_of_test("late"), 2, ranks, {.algorithm = "kv", .wait = "sleep"});
+    ASSERT_TRUE(group) << group.error().message;
+    auto late = group->attach(idle);
+    ASSERT_TRUE(late) << late.error().message;
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      auto mine = group->attach(1 - idle);
+      ASSERT_TRUE(mine) << mine.error().message;
+      EXPECT_TRUE(mine->put(1, 2)) << mine->failure();
+      done.store(true);
+      EXPECT_EQ(mine->finish(), Status::ok) << mine->failure();
+    });
+    test::Patience limit(std::chrono::seconds(5));
+    while (!done.load() && !limit.is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(done.load()) << "rank " << idle << " makes no calls";
+    EXPECT_EQ(late->finish(), Status::ok) << late->failure();
+    other.join();
   }
 }
 

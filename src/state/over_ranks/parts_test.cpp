@@ -2,14 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
 #include <limits>
+#include <optional>
 #include <random>
 #include <set>
 
+#include "base/patience_test_util.hpp"
 #include "state/over_ranks/links.hpp"
 #include "state/over_ranks/local_table.hpp"
 #include "state/over_ranks/member.hpp"
+#include "state/over_ranks/settings_of_tests.hpp"
 
 namespace smelt::state::over_ranks {
 namespace {
@@ -123,6 +127,21 @@ TEST(Messages, WaitInOrder) {
       reference.pop_front();
     }
   }
+}
+
+/// A queue that is never empty does not grow with what has passed through it.
+TEST(Messages, WaitInTheSameMemory) {
+  MessageQueue queue;
+  const Word words[] = {1, 2, 3};
+  std::set<const Word*> places;
+  std::size_t count = 0;
+  for (int i = 0; i < 5; ++i) queue.push(words, 3);
+  for (int i = 0; i < 10'000; ++i) {
+    queue.push(words, 3);
+    places.insert(queue.front(&count));
+    queue.pop();
+  }
+  EXPECT_LT(places.size(), 100u);
 }
 
 // ---- places ---------------------------------------------------------------------------------
@@ -414,6 +433,100 @@ TEST(LocalTables, OfStringsDoWhatMessagesSay) {
                     Bytes value) { static_cast<std::map<std::string, std::string>*>(to)->emplace(key, value); },
                  &all);
   EXPECT_EQ(all, (std::map<std::string, std::string>{{"b", std::string(65'536, 'x')}}));
+}
+
+// ---- members --------------------------------------------------------------------------------
+
+/// Ranks that one thread moves step by step. Keys and values have one word.
+class Members : public testing::Test {
+ protected:
+  void make(Algorithm algorithm, std::uint32_t ranks, std::uint32_t servers, Faults faults = Faults::none) {
+    Shape shape;
+    shape.ranks = ranks, shape.servers = servers, shape.algorithm = algorithm, shape.channel_lines = 64;
+    shape.geometry = map_detail::geometry_of(8, 8);
+    MapOptions options;
+    options.faults = faults;
+    auto made = Space::create(test::communicator(static_cast<int>(ranks)), shape, options, faults, "");
+    ASSERT_TRUE(made) << made.error().message;
+    space = *std::move(made);
+  }
+  std::unique_ptr<map_detail::GroupMember> attach(int rank) const { return *space->attach(rank); }
+
+  static GroupCall call_of(Operation operation, const Word& key) {
+    static const Word value = 7;
+    GroupCall call;
+    call.operation = operation;
+    call.hash = map_detail::hash_words(&key, 1);
+    call.key = bytes_of(&key, 1);
+    if (operation != Operation::get) call.value = bytes_of(&value, 1);
+    return call;
+  }
+
+  std::shared_ptr<Space> space;
+};
+
+/// It comes when the call has ended, since another rank had left, and its result is not there any more.
+TEST_F(Members, GetNoAnswerAfterAFailure) {
+  Word key = 0;
+  while (server_of(map_detail::hash_words(&key, 1), 3) != 1) ++key;
+  for (const auto algorithm : {Algorithm::part_simple, Algorithm::part_caching}) {
+    for (const bool all : {false, true}) {
+      ASSERT_NO_FATAL_FAILURE(make(algorithm, 3, 3));
+      auto client = attach(0), server = attach(1);
+      ASSERT_EQ(server->call(call_of(Operation::put, key)).status, Status::ok);
+      attach(2).reset();
+      Word result = 0;
+      GroupCall call = call_of(Operation::get, key);
+      call.result = {&result, nullptr};
+      const auto visit = [](void* visited, Bytes, Bytes) { ++*static_cast<Word*>(visited); };
+      const Status status = all ? client->snapshot(visit, &result) : client->call(call).status;
+      EXPECT_EQ(status, Status::broken);
+      EXPECT_THAT(client->failure(), testing::HasSubstr("rank 2 has left"));
+      server->progress();
+      client->progress();
+      EXPECT_EQ(result, 0u);
+    }
+  }
+}
+
+/// The replica that has appended it gets it in a snapshot, where nobody says whose it is.
+TEST_F(Members, OfKvSayThatAnAnswerIsLost) {
+  ASSERT_NO_FATAL_FAILURE(make(Algorithm::kv, 3, 2, Faults::stop));
+  auto leader = attach(0), lazy = attach(1);
+  Links client(space->layout(), 2);
+  const Word keys[] = {1, 2};
+  ASSERT_EQ(leader->call(call_of(Operation::put, keys[0])).status, Status::ok) << "it leads now, if it did not";
+  client.post(1, message_of(Kind::request, call_of(Operation::put, keys[1]), 2));
+  ASSERT_EQ(lazy->progress(), Status::ok);
+  for (int i = 0; i < 200; ++i) ASSERT_EQ(leader->call(call_of(Operation::put, keys[0])).status, Status::ok);
+  std::optional<std::uint8_t> flags;
+  for (test::Patience limit(std::chrono::seconds(10)); !flags && !limit.is_over();) {
+    lazy->progress();
+    leader->progress();
+    client.poll([&](int from, const Message& answer) {
+      EXPECT_EQ(from, 1);
+      EXPECT_EQ(answer.kind, Kind::answer);
+      flags = answer.flags;
+    });
+  }
+  EXPECT_EQ(flags, Message::lost);
+  Word result = 0;
+  GroupCall look = call_of(Operation::get, keys[1]);
+  look.result = {&result, nullptr};
+  EXPECT_TRUE(lazy->call(look).found);
+  EXPECT_EQ(result, 7u) << "it was done";
+}
+
+TEST_F(Members, OfKvFailIfAnAnswerIsLost) {
+  ASSERT_NO_FATAL_FAILURE(make(Algorithm::kv, 2, 1));
+  auto client = attach(1);
+  Message lost;
+  lost.kind = Kind::answer;
+  lost.flags = Message::lost;
+  Links(space->layout(), 0).post(1, lost);
+  const Word key = 1;
+  EXPECT_EQ(client->call(call_of(Operation::put, key)).status, Status::broken);
+  EXPECT_THAT(client->failure(), testing::HasSubstr("answer was lost"));
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ constexpr const char* meeting_kind = "map over ranks";  // the purpose of a rend
 constexpr std::uint64_t deaths_interval_ns = 100'000;
 /// The interval at which sleeping ranks check for deaths and stop requests.
 constexpr std::uint64_t longest_nap_ns = 1'000'000;
-/// An evicted replica loses the answers of its own updates. So where only deaths have to be survived, which the kernel
-/// tells, one that is merely late, on a machine with much to do, is waited for.
+/// An evicted replica loses the answers of its own updates. So where Faults::stop is not asked for, one that is merely
+/// late, on a machine with much to do, is waited for.
 constexpr double evict_late_after_s = 2.0;
 
 /// The fastest broadcast tree from a root; without costs, the root sends to all.
@@ -120,12 +120,13 @@ Result<void> Space::open(comm::CommunicatorState& state, const MapOptions& optio
 }
 
 /// `name`: of the map, and of its log if that is kept.
-Result<void> Space::create_log(const Communicator& communicator, const MapOptions& options, const std::string& name) {
+Result<void> Space::create_log(const Communicator& communicator, const MapOptions& options, Faults faults,
+                               const std::string& name) {
   LogOptions log_options;
   for (int rank = 0; rank < size(); ++rank) {
     if (shape().serves(rank)) log_options.replicas.push_back(rank);
   }
-  log_options.faults = options.faults;
+  log_options.faults = faults;
   const bool strings = shape().strings != 0;
   const std::size_t words = strings ? 1 + piece_words : Coding(shape().geometry, false).most_words();
   log_options.command_bytes = static_cast<std::uint32_t>(words * sizeof(Word));
@@ -141,7 +142,7 @@ Result<void> Space::create_log(const Communicator& communicator, const MapOption
 }
 
 Result<std::shared_ptr<Space>> Space::create(const Communicator& communicator, const Shape& shape,
-                                             const MapOptions& options, const std::string& name) {
+                                             const MapOptions& options, Faults faults, const std::string& name) {
   comm::CommunicatorState& state = *comm::TunerAccess::state(communicator);
   std::shared_ptr<Space> space(new Space());
   std::vector<int> parents(shape.ranks, -1);
@@ -149,7 +150,7 @@ Result<std::shared_ptr<Space>> Space::create(const Communicator& communicator, c
   if (auto met = space->meet(state, shape, std::move(parents)); !met) return met.error();
   if (auto opened = space->open(state, options); !opened) return opened.error();
   if (shape.algorithm == Algorithm::kv) {
-    if (auto logged = space->create_log(communicator, options, name); !logged) return logged.error();
+    if (auto logged = space->create_log(communicator, options, faults, name); !logged) return logged.error();
   }
   return space;
 }

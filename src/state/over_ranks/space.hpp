@@ -22,8 +22,9 @@ namespace smelt::state::over_ranks {
 
 class Space final : public map_detail::GroupSpace, public std::enable_shared_from_this<Space> {
  public:
+  /// `faults`: that are survived, by the options or because they leave it open.
   static Result<std::shared_ptr<Space>> create(const Communicator& communicator, const Shape& shape,
-                                               const MapOptions& options, const std::string& name);
+                                               const MapOptions& options, Faults faults, const std::string& name);
   ~Space() override;
 
   Result<std::unique_ptr<map_detail::GroupMember>> attach(int rank) override;
@@ -45,7 +46,8 @@ class Space final : public map_detail::GroupSpace, public std::enable_shared_fro
   Space() = default;
   Result<void> meet(comm::CommunicatorState& state, const Shape& shape, std::vector<int> parents);
   Result<void> open(comm::CommunicatorState& state, const MapOptions& options);
-  Result<void> create_log(const Communicator& communicator, const MapOptions& options, const std::string& name);
+  Result<void> create_log(const Communicator& communicator, const MapOptions& options, Faults faults,
+                          const std::string& name);
 
   Segment segment_;                             ///< of threads
   std::optional<comm::Rendezvous> rendezvous_;  ///< of processes
