@@ -401,8 +401,13 @@ class StealingLoop {
  public:
   /// Over the parts of an Array or a memory::Block, in pieces of at most `grain` elements.
   template <class Placed>
-  StealingLoop(const Placed& array, std::size_t grain) : grain_(std::max<std::size_t>(grain, 1)) {
-    for (int part = 0; part < array.parts(); ++part) add(array.part(part), array.numa_node_of_part(part));
+  StealingLoop(const Placed& array, std::size_t grain) {
+    std::size_t longest = 1;
+    for (int part = 0; part < array.parts(); ++part) {
+      add(array.part(part), array.numa_node_of_part(part));
+      longest = std::max(longest, parts_.back().range.last - parts_.back().range.first);
+    }
+    grain_ = std::clamp<std::size_t>(grain, 1, longest);  // so that no sum with it overflows
     set_order();
   }
 
@@ -449,7 +454,7 @@ class StealingLoop {
     }
   }
 
-  std::size_t grain_;
+  std::size_t grain_ = 1;
   std::vector<Part> parts_;
   std::vector<std::vector<int>> order_;
 };

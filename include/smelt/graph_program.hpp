@@ -23,6 +23,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -409,50 +410,26 @@ class Run {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  /// As part of a loop of `outer`: everything happens on the calling thread.
-  Run(const Run& outer, const Chunk& chunk)
-      : host_(outer.host_), cursors_(1), random_(outer.host_.seed, chunk.index + 1) {
+  /// As part of a loop of `outer`: everything happens on the calling thread. Its random numbers are its own, too.
+  Run(const Run& outer, const Chunk& chunk) : host_(outer.host_), cursors_(1), random_(outer.random(chunk).next()) {
     host_.threads = 1;
+    host_.seed = random_.next();
   }
 
   int threads() const noexcept { return host_.threads; }
   const Host& host() const noexcept { return host_; }
   Random& random() noexcept { return random_; }
   /// A chunk's own random numbers, the same for any number of threads.
-  Random random(const Chunk& chunk) const noexcept { return Random(host_.seed + loops_, chunk.index); }
+  Random random(const Chunk& chunk) const noexcept {
+    store_if_other(draws_, true);
+    return Random(host_.seed, random_loops_ * most_chunks + chunk.index);
+  }
 
   /// body(chunk) for all chunks. The first exception ends the loop and is thrown again.
   template <class Chunks, class Body>
   void for_chunks(const Chunks& chunks, Body&& body) {
-    ++loops_;
-    if (chunks.size() <= 1 || host_.threads == 1 || chunks.work() < worth_waking) {
-      for (std::size_t index = 0; index < chunks.size(); ++index) {
-        body(Chunk{chunks.bound(index), chunks.bound(index + 1), index, 0});
-      }
-      return;
-    }
-    const std::size_t threads = cursors_.size();
-    for (std::size_t thread = 0; thread < threads; ++thread) {
-      cursors_[thread].next.store(chunks.size() * thread / threads,
-                                  std::memory_order_relaxed);  // published by parallel()
-      cursors_[thread].end = chunks.size() * (thread + 1) / threads;
-    }
-    Failure failure;
-    parallel([&](int thread) {
-      try {
-        for (std::size_t i = 0; i < threads; ++i) {
-          Cursor& cursor = cursors_[(static_cast<std::size_t>(thread) + i) % threads];
-          for (;;) {
-            const auto index = cursor.next.fetch_add(1, std::memory_order_relaxed);  // an index only: publishes nothing
-            if (index >= cursor.end || failure.happened()) break;
-            body(Chunk{chunks.bound(index), chunks.bound(index + 1), index, thread});
-          }
-        }
-      } catch (...) {
-        failure.put(std::current_exception());
-      }
-    });
-    failure.rethrow();
+    share(chunks, body);
+    if (std::exchange(draws_, false)) ++random_loops_;
   }
 
   /// One of the graph's arrays for the loop's chunk: the copy near to its thread.
@@ -506,6 +483,38 @@ class Run {
   void print(std::string_view text) { host_.print(host_.self, text.data(), text.size()); }
 
  private:
+  template <class Chunks, class Body>
+  void share(const Chunks& chunks, Body& body) {
+    if (chunks.size() <= 1 || host_.threads == 1 || chunks.work() < worth_waking) {
+      for (std::size_t index = 0; index < chunks.size(); ++index) {
+        body(Chunk{chunks.bound(index), chunks.bound(index + 1), index, 0});
+      }
+      return;
+    }
+    const std::size_t threads = cursors_.size();
+    for (std::size_t thread = 0; thread < threads; ++thread) {
+      cursors_[thread].next.store(chunks.size() * thread / threads,
+                                  std::memory_order_relaxed);  // published by parallel()
+      cursors_[thread].end = chunks.size() * (thread + 1) / threads;
+    }
+    Failure failure;
+    parallel([&](int thread) {
+      try {
+        for (std::size_t i = 0; i < threads; ++i) {
+          Cursor& cursor = cursors_[(static_cast<std::size_t>(thread) + i) % threads];
+          for (;;) {
+            const auto index = cursor.next.fetch_add(1, std::memory_order_relaxed);  // an index only: publishes nothing
+            if (index >= cursor.end || failure.happened()) break;
+            body(Chunk{chunks.bound(index), chunks.bound(index + 1), index, thread});
+          }
+        }
+      } catch (...) {
+        failure.put(std::current_exception());
+      }
+    });
+    failure.rethrow();
+  }
+
   /// Loops with less work than waking the other threads takes are not shared.
   static constexpr std::uint64_t worth_waking = 4096;
 
@@ -533,7 +542,9 @@ class Run {
   Host host_;
   std::vector<Cursor> cursors_;
   std::mutex mutex_;
-  std::uint64_t loops_ = 0;
+  // Loops that drew random numbers: how many other loops there are depends on the number of threads.
+  std::uint64_t random_loops_ = 0;
+  mutable bool draws_ = false;  ///< whether the current loop does; set by any of its threads
   Random random_;
 };
 
@@ -1071,8 +1082,11 @@ class Locks {
     while (flag.test_and_set(std::memory_order_acquire)) {  // pairs with the clear below
       while (flag.test(std::memory_order_relaxed)) continue;
     }
+    struct Release {  // also if f() throws
+      std::atomic_flag& flag;
+      ~Release() { flag.clear(std::memory_order_release); }
+    } release{flag};
     f();
-    flag.clear(std::memory_order_release);
   }
 
  private:
@@ -1424,8 +1438,31 @@ using Seq = Sequence<Id, false>;
 template <class Inner>
 using Collection = Sequence<Inner, false>;
 
+template <class T>
+bool is_nan(const T& value) {
+  if constexpr (std::is_floating_point_v<T>) return value != value;
+  return false;
+}
+/// Whether a map takes them for the same key or value: NaN is one, too.
+template <class T>
+bool same(const T& a, const T& b) {
+  return a == b || (is_nan(a) && is_nan(b));
+}
+struct SameNumber {
+  template <class T>
+  bool operator()(T a, T b) const noexcept {
+    return same(a, b);
+  }
+};
+struct HashOfNumber {
+  template <class T>
+  std::size_t operator()(T number) const noexcept {
+    return is_nan(number) ? 1 : std::hash<T>()(number);
+  }
+};
+
 /// Missing keys have the value 0, 0.0, False, NIL or "". The least and largest values are kept in heaps once somebody
-/// asks for them; of equal ones the smallest key counts.
+/// asks for them; of equal ones the smallest key counts. NaN is the least or largest value only if there is no other.
 template <class Key, class Value>
 class Map {
  public:
@@ -1459,8 +1496,8 @@ class Map {
     largest_ = {};
   }
 
-  bool has_max_value(const Key& key) { return has_key(key) && get(key) == max_value(); }
-  bool has_min_value(const Key& key) { return has_key(key) && get(key) == min_value(); }
+  bool has_max_value(const Key& key) { return has_key(key) && same(get(key), max_value()); }
+  bool has_min_value(const Key& key) { return has_key(key) && same(get(key), min_value()); }
   Key max_key(int line) { return top(largest_, line).second; }
   Key min_key(int line) { return top(least_, line).second; }
   Value max_value() { return values_.empty() ? missing_ : top(largest_, 0).first; }
@@ -1485,8 +1522,9 @@ class Map {
 
     /// Whether `a` comes after `b`.
     static bool after(const Entry& a, const Entry& b) {
-      if (a.first != b.first) return largest ? a.first < b.first : b.first < a.first;
-      return b.second < a.second;
+      if (same(a.first, b.first)) return b.second < a.second;
+      if (is_nan(a.first) || is_nan(b.first)) return is_nan(a.first);
+      return largest ? a.first < b.first : b.first < a.first;
     }
     void push(Entry entry) {
       entries.push_back(std::move(entry));
@@ -1513,13 +1551,15 @@ class Map {
       if (heap.entries.empty()) rebuild();
       const Entry& entry = heap.entries.front();
       const auto found = values_.find(entry.second);
-      if (found != values_.end() && found->second == entry.first) return entry;
+      if (found != values_.end() && same(found->second, entry.first)) return entry;
       heap.pop();
     }
   }
 
   Value missing_;
-  std::unordered_map<Key, Value> values_;
+  template <class OfNumber, class OfOther>
+  using OfKey = std::conditional_t<std::is_floating_point_v<Key>, OfNumber, OfOther>;
+  std::unordered_map<Key, Value, OfKey<HashOfNumber, std::hash<Key>>, OfKey<SameNumber, std::equal_to<Key>>> values_;
   Heap<false> least_;
   Heap<true> largest_;
 };
@@ -1566,7 +1606,14 @@ class Bins {
   /// Takes what is in `open`; body(chunk, own) on each thread, as often as there are nodes.
   template <class Open, class Body>
   void run(Open& open, Body&& body) {
-    open.drain([&](NodeId node, std::int64_t priority) { own_[0].beyond_.emplace_back(priority, node); });
+    open.drain([&](NodeId node, std::int64_t priority) {
+      if (node == nil<NodeId>) {
+        own_[0].gives_nil_ = true;
+      } else {
+        own_[0].beyond_.emplace_back(priority, node);
+      }
+    });
+    if (own_[0].gives_nil_) body(Chunk{}, own_[0]);  // which fails where it looks for NIL's neighbours
     while (const std::uint64_t count = next_round()) {
       alone_ = own_.size() == 1 || count <= Own::chunk;
       run_.on_threads(alone_ ? 1 : static_cast<int>(own_.size()),
@@ -1624,7 +1671,10 @@ class alignas(128) Bins<NodeId, EdgeId, T>::Own {
   template <class... OfEdges>
   bool next(NodeId& node, const T* values, const OfEdges*... of_edges) {
     for (;;) {
-      if (at_ == end_ && !refill()) return false;
+      if (at_ == end_) {
+        if (std::exchange(gives_nil_, false)) return node = nil<NodeId>, true;
+        if (!refill()) return false;
+      }
       node = *at_;
       prefetch(values, of_edges...);
       ++at_;
@@ -1639,10 +1689,11 @@ class alignas(128) Bins<NodeId, EdgeId, T>::Own {
     return all_->alone_ ? reduce_alone<Min>(place, value) : reduce<Min>(place, value);
   }
   void put(NodeId node, std::int64_t priority) {
-    const std::int64_t bin =
-        std::max(priority, all_->first_ + static_cast<std::int64_t>(all_->current_)) - all_->first_;
-    if (bin >= static_cast<std::int64_t>(window)) return beyond_.emplace_back(priority, node), void();
-    const auto index = static_cast<std::size_t>(bin);
+    // Without a sign, the distance of any two priorities fits.
+    const std::uint64_t above =
+        priority < all_->first_ ? 0 : static_cast<std::uint64_t>(priority) - static_cast<std::uint64_t>(all_->first_);
+    const auto index = std::max<std::uint64_t>(above, all_->current_);
+    if (index >= window) return beyond_.emplace_back(priority, node), void();
     if (index >= bins_.size()) bins_.resize(index + 1);
     bins_[index].push_back(node);
   }
@@ -1700,6 +1751,7 @@ class alignas(128) Bins<NodeId, EdgeId, T>::Own {
   std::size_t thread_ = 0;
   const NodeId* at_ = nullptr;  ///< what is left of the nodes that were taken
   const NodeId* end_ = nullptr;
+  bool gives_nil_ = false;    ///< NIL is next
   std::vector<NodeId> list_;  ///< of this round
   std::vector<NodeId> fused_;
   std::vector<std::vector<NodeId>> bins_;                ///< by priority, from first_ on
@@ -1815,8 +1867,10 @@ class Bfs {
   }
 
  private:
-  static constexpr std::int32_t unreached = -1;
-  static constexpr std::int32_t left_out = -2;
+  // Levels are compared with a node's own level plus or minus 1. So markers differ by more from levels, of which the
+  // least is 0, and from each other.
+  static constexpr std::int32_t unreached = -4;
+  static constexpr std::int32_t left_out = -8;
 
   struct alignas(128) Found {
     std::vector<NodeId> nodes;

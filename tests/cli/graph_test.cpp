@@ -186,6 +186,27 @@ TEST(GraphCommand, MistakesCostOneLine) {
   EXPECT_EQ(smelt({"graph", "run", reach(), square(), "root=0", "--threads", "99999"}).exit_code, 2);
 }
 
+TEST(GraphCommand, WholeNumbersOfFilesKeepAllDigits) {
+  const std::string show = scratch_file(
+      "show.gm", "Procedure show(G: Graph, a: N_P<Int>, b: N_P<Long>) { For (v: G.Nodes) Print v.a, v.b; }\n");
+  const auto with = [&](const std::string& a, const std::string& b) {
+    return smelt({"graph", "run", show, square(), "a=@" + scratch_file("a.txt", a), "b=@" + scratch_file("b.txt", b)});
+  };
+  const std::string good = "0\n0\n0\n0\n";
+  EXPECT_THAT(with("-INF\n# five\n5\n+INF\n-3.0\n", "9007199254740993\n-INF\n+7\ninf\n").out,
+              HasSubstr("-INF 9007199254740993\n5 -INF\n+INF 7\n-3 +INF\n"));
+  EXPECT_THAT(with("1e3\ntrue\n-2147483647\n2147483646\n", "-9223372036854775806\n1\n2\n3\n").out,
+              HasSubstr("1000 -9223372036854775806\n1 1\n-INF 2\n2147483646 3\n"));
+  for (const std::string wrong : {"1e30", "0.5", "2147483648", "-2147483649", "nan", "NIL", "x"}) {
+    expect_one_line(with("1\n" + wrong + "\n2\n3\n", good), 1,
+                    "a.txt:2: '" + wrong + "' is not a whole number of 32 bits, as 'a: N_P<Int>(G)' needs");
+  }
+  for (const std::string wrong : {"1e30", "9007199254740994.0", "9223372036854775808", "-1e19", "0.5"}) {
+    expect_one_line(with(good, "1\n" + wrong + "\n2\n3\n"), 1,
+                    "b.txt:2: '" + wrong + "' is not a whole number of 64 bits, as 'b: N_P<Long>(G)' needs");
+  }
+}
+
 TEST(GraphCommand, DevicesAreWrittenToAndNotReplaced) {
   const std::filesystem::path full = "/dev/full";
   if (!std::filesystem::is_character_file(full)) GTEST_SKIP() << "no /dev/full";

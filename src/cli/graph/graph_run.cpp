@@ -50,71 +50,99 @@ bool is_type(const std::string& type, std::initializer_list<const char*> names) 
   });
 }
 
+/// Where from_chars() may begin: it takes no '+'.
+const char* start_of(const std::string& text) {
+  return text.data() + (text.starts_with('+') && !text.starts_with("+-") ? 1 : 0);
+}
+
 std::optional<double> number_of(const std::string& text) {
   double value = 0;
-  const char* start = text.data() + (text.starts_with('+') ? 1 : 0);
-  const auto [end, problem] = std::from_chars(start, text.data() + text.size(), value);
+  const auto [end, problem] = std::from_chars(start_of(text), text.data() + text.size(), value);
   if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+bool is_real(const std::string& type) { return is_type(type, {"Float", "Double"}); }
+bool is_item(const std::string& type) { return is_type(type, {"Node", "Edge"}); }
+
+/// Of the words for infinite numbers; 0 for others.
+int sign_of_infinity(const std::string& text) {
+  return is_type(text, {"INF", "+INF"}) ? 1 : is_type(text, {"-INF"}) ? -1 : 0;
+}
+
+std::optional<double> real_of(const std::string& text) {
+  const int sign = sign_of_infinity(text);
+  return sign != 0 ? sign * std::numeric_limits<double>::infinity() : number_of(text);
+}
+
+std::int64_t most_of(const std::string& type) { return is_type(type, {"Int"}) ? INT32_MAX : INT64_MAX; }
+
+/// A value of a type with whole numbers.
+std::optional<std::int64_t> whole_of(const std::string& type, const std::string& text) {
+  if (is_item(type) && is_type(text, {"NIL"})) return -1;
+  if (const int sign = sign_of_infinity(text); sign != 0 && !is_item(type)) return sign * most_of(type);
+  std::int64_t whole = 0;
+  const auto [end, problem] = std::from_chars(start_of(text), text.data() + text.size(), whole);
+  const bool fits = problem == std::errc() && whole >= -most_of(type) - 1 && whole <= most_of(type);
+  return fits && end == text.data() + text.size() ? std::optional(whole) : std::nullopt;
+}
+
+/// The same from a file, where others write whole numbers with a point or an exponent, too. Doubles below 2^53 have all
+/// digits of these.
+std::optional<std::int64_t> whole_in_file(const std::string& type, const std::string& text) {
+  if (const auto whole = whole_of(type, text)) return whole;
+  const auto number = number_of(text);
+  const double bound = std::min(0x1.0p53, static_cast<double>(most_of(type)) + 1);
+  if (!number || !(std::abs(*number) < bound) || *number != std::floor(*number)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+/// What a text for a value of the type must be.
+const char* wanted_for(const std::string& type) {
+  if (is_type(type, {"Bool", "Boolean"})) return "true or false";
+  if (is_real(type)) return "a number";
+  if (is_item(type)) return "a number, or NIL";
+  return is_type(type, {"Int"}) ? "a whole number of 32 bits" : "a whole number of 64 bits";
 }
 
 /// A word as a value of the argument's type.
 Value value_of(const ParameterInfo& parameter, const std::string& text) {
   const std::string type = value_type(parameter.type);
-  const auto wrong = [&](const char* what) {
-    fail_usage("{}={}: {} is {}, so this must be {}", parameter.name, text, parameter.name, parameter.type, what);
-  };
-  const bool infinite = is_type(text, {"INF", "+INF"}), negative = is_type(text, {"-INF"});
   if (is_type(type, {"String"})) return text;
   if (is_type(type, {"Bool", "Boolean"})) {
-    if (!is_type(text, {"true", "false", "1", "0"})) wrong("true or false");
-    return is_type(text, {"true", "1"});
+    if (is_type(text, {"true", "false", "1", "0"})) return is_type(text, {"true", "1"});
+  } else if (is_real(type)) {
+    if (const auto number = real_of(text)) return *number;
+  } else if (const auto whole = whole_of(type, text)) {
+    return *whole;
   }
-  if (is_type(type, {"Float", "Double"})) {
-    if (infinite || negative) return (negative ? -1 : 1) * std::numeric_limits<double>::infinity();
-    const auto number = number_of(text);
-    if (!number) wrong("a number");
-    return *number;
-  }
-  const bool node = is_type(type, {"Node", "Edge"}), small = is_type(type, {"Int"});
-  if (node && is_type(text, {"NIL"})) return std::int64_t{-1};
-  if (infinite || negative) {
-    const std::int64_t most = small ? INT32_MAX : INT64_MAX;
-    return negative ? -most : most;
-  }
-  std::int64_t whole = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), whole);
-  if (problem != std::errc() || end != text.data() + text.size()) wrong(node ? "a number, or NIL" : "a whole number");
-  return whole;
+  fail_usage("{}={}: {} is {}, so this must be {}", parameter.name, text, parameter.name, parameter.type,
+             wanted_for(type));
 }
 
 /// One value per line.
 graph::Column read_column(const ParameterInfo& parameter, const std::string& file) {
   std::ifstream stream(file);
   if (!stream) fail("{}: cannot be opened", file);
-  std::vector<double> numbers;
+  const std::string type = value_type(parameter.type);
+  std::vector<double> reals;
+  std::vector<std::int64_t> wholes;
   std::size_t line = 0;
+  const auto add = [&](auto& values, const auto& value, const std::string& text) {
+    if (!value) {
+      fail("{}:{}: '{}' is not {}, as '{}: {}' needs", file, line, text.substr(0, 30), wanted_for(type), parameter.name,
+           parameter.type);
+    }
+    values.push_back(*value);
+  };
   for (std::string text; std::getline(stream, text);) {
     ++line;
     if (text.empty() || text[0] == '#') continue;
-    const auto number = is_type(text, {"true"}) ? 1.0 : is_type(text, {"false"}) ? 0.0 : number_of(text);
-    if (!number && !is_type(text, {"INF", "+INF", "NIL"}))
-      fail("{}:{}: '{}' is no number", file, line, text.substr(0, 30));
-    numbers.push_back(number.value_or(is_type(text, {"NIL"}) ? -1.0 : std::numeric_limits<double>::infinity()));
+    const std::string word = is_type(text, {"true"}) ? "1" : is_type(text, {"false"}) ? "0" : text;
+    is_real(type) ? add(reals, real_of(word), text) : add(wholes, whole_in_file(type, word), text);
   }
-  const std::string type = value_type(parameter.type);
-  if (is_type(type, {"Float", "Double"})) return graph::Column::of<double>(parameter.name, numbers);
-  std::vector<std::int64_t> whole(numbers.size());
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (std::isinf(numbers[i])) {
-      whole[i] = is_type(type, {"Int"}) ? INT32_MAX : INT64_MAX;
-    } else if (numbers[i] != std::floor(numbers[i])) {
-      fail("{}: {} is no whole number, as '{}: {}' needs", file, numbers[i], parameter.name, parameter.type);
-    } else {
-      whole[i] = static_cast<std::int64_t>(numbers[i]);
-    }
-  }
-  return graph::Column::of<std::int64_t>(parameter.name, whole);
+  return is_real(type) ? graph::Column::of<double>(parameter.name, reals)
+                       : graph::Column::of<std::int64_t>(parameter.name, wholes);
 }
 
 bool of_edges(const ParameterInfo& parameter) {

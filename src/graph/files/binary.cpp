@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "graph/csr/symmetry.hpp"
 #include "graph/files/checks.hpp"
+#include "graph/files/edge_checks.hpp"
 
 namespace smelt::graph {
 namespace {
@@ -33,58 +33,6 @@ class FirstError {
   std::optional<Error> error_;
 };
 
-/// Checks edges while they are in caches: piece by piece, in any order and by any thread, when their piece has come.
-/// Requires offsets that ascend.
-template <class NodeId, class Offset>
-class EdgeChecks {
- public:
-  EdgeChecks(const Offset* begin, const NodeId* node_idx, std::uint64_t nodes, bool symmetry)
-      : begin_(begin), node_idx_(node_idx), nodes_(nodes), symmetry_(symmetry) {}
-
-  /// Of the edges [first, last): false if one leads to a node that is not there.
-  bool add(std::uint64_t first, std::uint64_t last) {
-    if (first == last) return true;
-    if (!all_below(node_idx_ + first, node_idx_ + last, nodes_)) return false;
-    std::uint64_t descents = 0;
-    for (auto i = first + 1; i < last; ++i) descents += node_idx_[i] < node_idx_[i - 1];
-    std::uint64_t sum = 0;
-    const SymmetrySum symmetry = SymmetrySum::of_process();
-    const auto first_row = static_cast<std::uint64_t>(
-        std::upper_bound(begin_, begin_ + nodes_ + 1, static_cast<Offset>(first)) - begin_ - 1);
-    auto i = first;
-    for (auto from = first_row; i < last; ++from) {
-      const auto end = std::min<std::uint64_t>(last, begin_[from + 1]);
-      // Where a row begins the numbers may descend.
-      if (i > first && end > i) descents -= node_idx_[i] < node_idx_[i - 1];
-      if (symmetry_) sum += symmetry.of_row(from, node_idx_ + i, node_idx_ + end);
-      i = end;
-    }
-    // Read after the team has met.
-    if (descents > 0) sorted_.store(false, std::memory_order_relaxed);
-    sum_.fetch_add(sum, std::memory_order_relaxed);
-    return true;
-  }
-
-  /// Once all pieces have come, of `step` edges each.
-  bool sorted(std::uint64_t edges, std::uint64_t step) const {
-    bool sorted = sorted_.load(std::memory_order_relaxed);
-    for (auto i = step; i < edges && sorted; i += step) {
-      sorted =
-          node_idx_[i] >= node_idx_[i - 1] || std::binary_search(begin_, begin_ + nodes_ + 1, static_cast<Offset>(i));
-    }
-    return sorted;
-  }
-  bool symmetric() const { return sum_.load(std::memory_order_relaxed) == 0; }
-
- private:
-  const Offset* begin_;
-  const NodeId* node_idx_;
-  std::uint64_t nodes_;
-  bool symmetry_;
-  std::atomic<bool> sorted_{true};
-  std::atomic<std::uint64_t> sum_{0};
-};
-
 template <class NodeId, class Offset>
 class RowsReader {
  public:
@@ -105,7 +53,8 @@ class RowsReader {
       return make_error(Status::bad_format, "{}: says that it is undirected, but the reverse of an edge is missing",
                         file_.name());
     }
-    const bool sorted = checks.sorted(rows_.edges, edges_per_piece());
+    checks.add_borders(edges_per_piece(), edges_per_piece(), rows_.edges);
+    const bool sorted = checks.sorted();
     const bool narrower = widths_for(rows_.nodes, rows_.edges).node_bytes != sizeof(NodeId);
     auto graph = as_they_are();
     if (!graph) return graph;
@@ -146,11 +95,19 @@ class RowsReader {
   Result<void> read_edges(EdgeChecks<NodeId, Offset>& checks) {
     if (rows_.weights_between) return read_pairs(checks);
     const auto check = [&](std::uint64_t first, std::uint64_t last) {
-      return checks.add(first / sizeof(NodeId), last / sizeof(NodeId)) ? nullptr : no_such_node;
+      return bounded(checks, first / sizeof(NodeId), last / sizeof(NodeId)) ? nullptr : no_such_node;
     };
     auto read = read_pieces(file_, rows_.node_idx_offset, node_idx_.data(), rows_.edges * sizeof(NodeId), team_, check);
     if (!read || rows_.weights_offset == 0) return read;
-    return read_pieces(file_, rows_.weights_offset, weights_.data(), rows_.edges * weight_size(), team_);
+    return read_values(file_, rows_.weights_offset, weights_.data(), rows_.weight_type, rows_.edges, team_);
+  }
+
+  /// Of the edges [first, last), which are checked: false if one leads to a node that is not there.
+  bool bounded(EdgeChecks<NodeId, Offset>& checks, std::uint64_t first, std::uint64_t last) const {
+    const auto* edges = node_idx_.as<NodeId>();
+    if (!all_below(edges + first, edges + last, rows_.nodes)) return false;
+    checks.add(first, last);
+    return true;
   }
 
   Result<void> read_pairs(EdgeChecks<NodeId, Offset>& checks) {
@@ -168,7 +125,7 @@ class RowsReader {
         node_idx_.as<NodeId>()[first + i] = pairs[i].node;
         weights_.as<std::int32_t>()[first + i] = pairs[i].weight;
       }
-      if (!checks.add(first, last)) {
+      if (!bounded(checks, first, last)) {
         error.put(piece, make_error(Status::bad_format, "{}: {}", file_.name(), no_such_node));
       }
     });
@@ -216,6 +173,16 @@ Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, 
     if (reason != nullptr) error.put(piece, make_error(Status::bad_format, "{}: {}", file.name(), reason));
   });
   return error.result();
+}
+
+Result<void> read_values(const File& file, std::uint64_t offset, std::byte* to, ValueType type, std::uint64_t count,
+                         ThreadTeam& team) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(to);
+  const auto check = [&](std::uint64_t first, std::uint64_t last) {
+    const bool good = type != ValueType::boolean || all_below(bytes + first, bytes + last, 2);
+    return good ? nullptr : "a value is neither true nor false";
+  };
+  return read_pieces(file, offset, to, count * size_of(type), team, check);
 }
 
 Result<Graph> read_rows(const File& file, const RawRows& rows, const LoadOptions& options, ThreadTeam& team) {

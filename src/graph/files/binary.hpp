@@ -17,6 +17,10 @@ namespace smelt::graph {
 Result<void> read_pieces(const File& file, std::uint64_t offset, std::byte* to, std::uint64_t size, ThreadTeam& team,
                          const std::function<const char*(std::uint64_t first, std::uint64_t last)>& check = nullptr);
 
+/// Reads `count` values of a type in the same way. Errors: besides, bad_format if a Bool is neither 0 nor 1.
+Result<void> read_values(const File& file, std::uint64_t offset, std::byte* to, ValueType type, std::uint64_t count,
+                         ThreadTeam& team);
+
 /// Places of compressed sparse rows in a file.
 struct RawRows {
   std::uint64_t nodes = 0;

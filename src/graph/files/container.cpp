@@ -10,6 +10,7 @@
 #include "graph/files/binary.hpp"
 #include "graph/files/checks.hpp"
 #include "graph/files/crc32c.hpp"
+#include "graph/files/edge_checks.hpp"
 
 namespace smelt::graph {
 namespace {
@@ -28,8 +29,8 @@ class ContainerReader {
     if (!mapped) return make_error(Status::io_error, "{}: {}", file_.name(), mapped.error().message);
     structure_->file = *std::move(mapped);
     if (auto sections = check_sections(); !sections) return sections.error();
-    if (auto content = check_content(); !content) return content.error();
-    if (auto offsets = check_offsets(); !offsets) return offsets.error();
+    auto content = with_ids(*structure_, [&](auto node, auto edge) { return check_content(node, edge); });
+    if (!content) return content.error();
     return graph();
   }
 
@@ -63,7 +64,7 @@ class ContainerReader {
                       header_.crcs_offset % container::alignment == 0 && header_.crcs_offset >= container::alignment;
     const Widths needed = widths_for(header_.nodes, header_.edges);
     if (!fits || needed.node_bytes > static_cast<int>(header_.node_bytes) ||
-        needed.edge_bytes > static_cast<int>(header_.edge_bytes)) {
+        needed.edge_bytes > static_cast<int>(header_.edge_bytes) || header_.edge_bytes < header_.node_bytes) {
       return bad("has a header that contradicts itself");
     }
     if (crcs_size() != most - header_.crcs_offset) return bad("has a header that contradicts itself");
@@ -119,8 +120,36 @@ class ContainerReader {
     return {};
   }
 
-  /// Checks the CRCs of all blocks, and the bounds of their numbers while the blocks are in caches.
-  Result<void> check_content() {
+  /// Checks the CRCs of all blocks, and what their numbers must be while the blocks are in caches.
+  template <class NodeId, class EdgeId>
+  Result<void> check_content(NodeId, EdgeId) {
+    using Checks = EdgeChecks<NodeId, EdgeId>;
+    const auto checks_of = [&](const Structure::View& view, bool out) {
+      return Checks(static_cast<const EdgeId*>(view.begin), static_cast<const NodeId*>(view.node_idx), header_.nodes,
+                    out && structure_->undirected, out && structure_->simple);
+    };
+    const auto &out = structure_->out_view, &in = structure_->in_view;
+    const bool has_in = in.node_idx != nullptr && !structure_->undirected;
+    const bool offsets = ascending<EdgeId>(out) && (!has_in || ascending<EdgeId>(in));
+    Checks out_edges = checks_of(out, true), in_edges = checks_of(in, false);
+    auto read = check_blocks([&](std::uint64_t first, std::uint64_t last) {
+      if (!offsets) return;
+      add_edges(out_edges, out, first, last);
+      if (has_in) add_edges(in_edges, in, first, last);
+    });
+    if (!read) return read;
+    if (!offsets) return bad("has nodes' offsets that do not ascend to the number of edges");
+    add_borders(out_edges, out);
+    if (has_in) add_borders(in_edges, in);
+    if (!out_edges.sorted() || !in_edges.sorted()) return bad("has a node whose edges do not ascend");
+    if (!out_edges.simple()) return bad("says that it is simple, but has a loop or repeats an edge");
+    if (!out_edges.symmetric()) return bad("says that it is undirected, but the reverse of an edge is missing");
+    return {};
+  }
+
+  /// Also calls more(first, last) with the bytes of the file that are in caches.
+  template <class More>
+  Result<void> check_blocks(More&& more) {
     const auto* data = structure_->file.data();
     const auto* crcs = reinterpret_cast<const std::uint32_t*>(data + header_.crcs_offset);
     std::atomic<bool> intact{true}, in_bounds{true};
@@ -132,10 +161,35 @@ class ContainerReader {
       if (!std::equal(found.begin(), found.end(), crcs + block * crc_lanes))
         intact.store(false, std::memory_order_relaxed);
       if (!bounded(first, last)) in_bounds.store(false, std::memory_order_relaxed);
+      more(first, last);
     });
     if (!intact.load(std::memory_order_relaxed)) return bad("is damaged: a checksum is wrong");
     if (!in_bounds.load(std::memory_order_relaxed)) return bad("has an edge that leads to a node that is not there");
     return {};
+  }
+
+  template <class EdgeId>
+  bool ascending(const Structure::View& view) const {
+    return ascend(static_cast<const EdgeId*>(view.begin), header_.nodes, header_.edges, team_);
+  }
+
+  /// Where a list of edges begins in the file.
+  std::uint64_t offset_of(const Structure::View& view) const {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(view.node_idx) - structure_->file.data());
+  }
+
+  /// Those of the bytes [first, last) of the file.
+  template <class Checks>
+  void add_edges(Checks& checks, const Structure::View& view, std::uint64_t first, std::uint64_t last) const {
+    const auto begin = offset_of(view), end = begin + header_.edges * header_.node_bytes;
+    const auto from = std::max(first, begin), to = std::min(last, end);
+    if (from < to) checks.add((from - begin) / header_.node_bytes, (to - begin) / header_.node_bytes);
+  }
+  template <class Checks>
+  void add_borders(Checks& checks, const Structure::View& view) const {
+    const auto into_block = (offset_of(view) - container::alignment) % container::block_bytes;
+    checks.add_borders((container::block_bytes - into_block) / header_.node_bytes,
+                       container::block_bytes / header_.node_bytes, header_.edges);
   }
 
   template <class T>
@@ -174,18 +228,6 @@ class ContainerReader {
       if (!good) return false;
     }
     return true;
-  }
-
-  Result<void> check_offsets() {
-    for (const auto& view : {structure_->out_view, structure_->in_view}) {
-      if (view.begin == nullptr) continue;
-      const bool good =
-          header_.edge_bytes == 4
-              ? ascend(static_cast<const std::uint32_t*>(view.begin), header_.nodes, header_.edges, team_)
-              : ascend(static_cast<const std::uint64_t*>(view.begin), header_.nodes, header_.edges, team_);
-      if (!good) return bad("has nodes' offsets that do not ascend to the number of edges");
-    }
-    return {};
   }
 
   Result<Graph> graph() {

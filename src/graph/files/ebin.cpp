@@ -130,7 +130,7 @@ class EbinReader {
     auto pages = Pages::allocate(size * size_of(values.type));
     if (!pages) return pages.error();
     const auto owner = std::make_shared<Pages>(*std::move(pages));
-    auto read = read_pieces(file_, values.offset, owner->data(), size * size_of(values.type), team_);
+    auto read = read_values(file_, values.offset, owner->data(), values.type, size, team_);
     if (!read) return read.error();
     return Column(std::move(name), values.type, size, {owner, owner->data()});
   }

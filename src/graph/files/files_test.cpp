@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -14,6 +17,7 @@
 #include "graph/csr/weight_of.hpp"
 #include "graph/files/container.hpp"
 #include "graph/files/crc32c.hpp"
+#include "graph/files/ebin.hpp"
 #include "smelt/graph.hpp"
 
 namespace smelt::graph {
@@ -411,6 +415,106 @@ TEST_F(Files, TheContainerKeepsAllAndNoticesDamage) {
   EXPECT_THAT(error("version.smg", other_version), HasSubstr("has version 9"));
 }
 
+/// A container with correct checksums again, after a change of its header and content.
+std::string repaired(std::string file, const container::Header& header) {
+  auto* data = reinterpret_cast<std::byte*>(file.data());
+  auto* to = data + header.crcs_offset;
+  for (std::uint64_t first = container::alignment; first < header.crcs_offset; first += container::block_bytes) {
+    const auto last = std::min(first + container::block_bytes, header.crcs_offset);
+    const auto crcs = crc32c_lanes(data + first, (last - first) / crc_lanes);
+    std::memcpy(to, crcs.data(), sizeof crcs);
+    to += sizeof crcs;
+  }
+  container::Header changed = header;
+  changed.crc = 0;
+  changed.crc = crc32c(reinterpret_cast<const std::byte*>(&changed), container::header_bytes(changed.sections));
+  std::memcpy(data, &changed, sizeof changed);
+  return file;
+}
+container::Header header_of(const std::string& file) {
+  container::Header header;
+  std::memcpy(&header, file.data(), sizeof header);
+  return header;
+}
+std::uint32_t* edges_of(std::string& file) {
+  const auto header = header_of(file);
+  const auto section = std::find_if(header.section, header.section + header.sections,
+                                    [](const auto& each) { return each.kind == container::SectionKind::out_node_idx; });
+  return reinterpret_cast<std::uint32_t*>(file.data() + section->offset);
+}
+
+TEST_F(Files, TheContainerIsWhatItsHeaderSays) {
+  const auto says = [&](const std::string& text, auto&& change) {
+    EXPECT_TRUE(save(*load(file("a.el", text)), path("a.smg")));
+    const auto whole = content("a.smg");
+    auto header = header_of(whole);
+    change(header);
+    return error("b.smg", repaired(whole, header));
+  };
+  const auto undirected = [](container::Header& header) { header.undirected = 1; };
+  const auto simple = [](container::Header& header) { header.simple = 1; };
+  EXPECT_EQ(says("0 1\n1 0\n1 2\n2 1\n2 2\n", undirected), "no error");
+  const std::string one_way = "b.smg: says that it is undirected, but the reverse of an edge is missing";
+  for (const char* text : {"0 1\n", "0 1\n1 0\n1 0\n", "0 1\n1 2\n2 0\n"}) EXPECT_EQ(says(text, undirected), one_way);
+  EXPECT_EQ(says("0 1\n1 0\n1 2\n", simple), "no error");
+  const std::string repeats = "b.smg: says that it is simple, but has a loop or repeats an edge";
+  for (const char* text : {"0 0\n", "0 1\n0 1\n", "0 1\n1 0\n1 1\n"}) EXPECT_EQ(says(text, simple), repeats);
+}
+
+TEST_F(Files, TheContainersEdgesAscendAcrossItsBlocks) {
+  constexpr std::uint64_t nodes = 450'000;
+  // Node 0 has so many edges; if these are not all, node 1 has others.
+  const auto saved = [&](std::uint64_t first_row) {
+    std::vector<std::uint64_t> from(first_row, 0), to(first_row);
+    std::iota(to.begin(), to.end(), 1u);
+    for (std::uint64_t i = 2; i < nodes && first_row < nodes - 1; ++i) {
+      from.push_back(1);
+      to.push_back(i);
+    }
+    EXPECT_TRUE(save(*make_graph(nodes, from, to, {}), path("a.smg")));
+    return content("a.smg");
+  };
+  auto file = saved(nodes - 1);
+  const auto header = header_of(file);
+  auto* edges = edges_of(file);
+  const auto into_block =
+      static_cast<std::uint64_t>(reinterpret_cast<char*>(edges) - file.data()) - container::alignment;
+  const auto border = (container::block_bytes - into_block % container::block_bytes) / sizeof *edges;
+  const std::string not_sorted = "b.smg: has a node whose edges do not ascend";
+  for (const std::uint64_t at : {border - 1, border, border + 1}) {
+    for (const std::uint64_t next : {at, at + container::block_bytes / sizeof *edges}) {
+      auto changed = file;
+      std::swap(edges_of(changed)[next - 1], edges_of(changed)[next]);
+      EXPECT_EQ(error("b.smg", repaired(changed, header)), not_sorted) << next;
+      changed = file;
+      edges_of(changed)[next] = edges_of(changed)[next - 1];
+      EXPECT_EQ(error("b.smg", repaired(changed, header)), "no error") << next;
+      auto simple = header;
+      simple.simple = 1;
+      EXPECT_THAT(error("b.smg", repaired(changed, simple)), HasSubstr("simple")) << next;
+    }
+    auto two_rows = saved(at);
+    auto simple = header_of(two_rows);
+    simple.simple = 1;
+    EXPECT_EQ(error("b.smg", repaired(two_rows, simple)), "no error") << at;
+  }
+}
+
+TEST_F(Files, TheContainersEdgesAreNumberedAsWideAsItsNodes) {
+  ListOptions options;
+  options.nodes = 3;
+  options.wide = true;
+  ASSERT_TRUE(
+      save(*build_graph(**ThreadTeam::create(1), EdgeList<std::uint32_t, NoPayload>(), options), path("a.smg")));
+  const auto whole = content("a.smg");
+  auto header = header_of(whole);
+  header.edge_bytes = 4;
+  for (std::uint32_t i = 0; i < header.sections; ++i) {
+    if (header.section[i].kind == container::SectionKind::out_begin) header.section[i].size_bytes = 4 * 4;
+  }
+  EXPECT_EQ(error("b.smg", repaired(whole, header)), "b.smg: has a header that contradicts itself");
+}
+
 TEST_F(Files, WideGraphsKeepTheirWidth) {
   ListOptions options;
   options.nodes = 3;
@@ -427,6 +531,25 @@ TEST_F(Files, WideGraphsKeepTheirWidth) {
     EXPECT_EQ(text_of(*again), "2>1");
     EXPECT_EQ(again->node_id_bytes(), std::string(name) == "a.smg" ? 8 : 4);
   }
+}
+
+TEST_F(Files, BoolsOfABinaryFileAreTrueOrFalse) {
+  // Two nodes, one edge, a value for each node and for the edge.
+  const auto loads = [&](char node_value, char edge_value) {
+    std::string bytes;
+    const auto append = [&](std::initializer_list<std::uint32_t> numbers) {
+      for (const auto number : numbers) bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+    };
+    append({ebin::magic, 4, 4, 2, 1, 0, 1, 1, 1, 1, 0});
+    bytes += {'\0', node_value};
+    append({1, 0});
+    bytes += edge_value;
+    append({ebin::end_mark});
+    return error("a.ebin", bytes);
+  };
+  EXPECT_EQ(loads(1, 1), "no error");
+  EXPECT_EQ(loads(2, 1), "a.ebin: a value is neither true nor false");
+  EXPECT_EQ(loads(0, 77), "a.ebin: a value is neither true nor false");
 }
 
 TEST_F(Files, ABinaryFileThatEndsAmongItsNodesIsTooShort) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "graph/language/checker.hpp"
@@ -401,6 +402,49 @@ TEST(Language, CallsThatDoNotFit) {
             "1:19: error: 'a' returns nothing; write its type behind the arguments, as in ') : Int'");
   EXPECT_EQ(first_of("Proc a() {} Proc b() { Int x = a(); }"),
             "1:32: error: 'a' returns nothing that could be used here");
+}
+
+/// "first" with `count` times "more" behind it.
+std::string chain(const std::string& first, int count, const std::string& more) {
+  std::string text = first;
+  for (int i = 0; i < count; ++i) text += more;
+  return text;
+}
+
+TEST(Language, LongChainsAreRefusedBeforeTheyOverflowTheStack) {
+  const std::string node = "N_P<Node> next; Int x; Bool t; ";
+  for (const auto& [before, more, behind] : std::vector<std::array<std::string, 3>>{
+           {"x = 1", "+1", ";"},
+           {"x = 1", " * 1 - 1", ";"},
+           {"t = n == m", " == (n == m)", ";"},
+           {"t = True", " && True", ";"},
+           {"t = False", " || False", ";"},
+           {"x = 1", " < 1", ";"},
+           {"n = n", ".next", ";"},
+           {"x = s", ".Length()", ";"},
+           {"n", ".next", " = m;"},
+           {"Int y = s", "[1]", ";"},
+           {"For (w: n", ".next", ".Nbrs) {}"},
+           {"x = (Int) ((((-1", "+1", "))));"},
+       }) {
+    EXPECT_THAT(first_of_sentences(node + chain(before, 30'000, more) + behind),
+                testing::EndsWith("error: this applies more than 1000 operations one after the other"))
+        << before << more;
+  }
+  EXPECT_THAT(first_of_sentences(node + chain("x = (" + chain("1", 600, "+1") + ")", 600, "-1") + ";"),
+              HasSubstr("more than 1000"));
+  for (const auto& [before, more, behind] : std::vector<std::array<std::string, 3>>{{"", "If (n == m) {} Else ", "{}"},
+                                                                                    {"x = ", " -", "1;"},
+                                                                                    {"x = ", "(", "1;"},
+                                                                                    {"x = ", "t ? 1 : ", "1;"},
+                                                                                    {"t = ", "!", "t;"},
+                                                                                    {"", "{", ""},
+                                                                                    {"", "Map<Int, ", ""},
+                                                                                    {"", "For (w: n.Nbrs) ", ";"}}) {
+    EXPECT_THAT(first_of_sentences(node + chain(before, 30'000, more) + behind), HasSubstr("is nested too deeply"))
+        << before << more;
+  }
+  EXPECT_EQ(first_of_sentences(node + chain("x = 1", 990, "+1") + ";" + chain("Node z = n", 990, ".next") + ";"), "");
 }
 
 TEST(Language, RulesOfNesting) {

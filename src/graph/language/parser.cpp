@@ -153,7 +153,8 @@ class Parser {
    public:
     explicit NestingLevel(Parser& parser) : parser_(parser) {
       constexpr int deepest = 200;
-      if (++parser_.depth_ > deepest) parser_.fail(parser_.token_.span, "this is nested too deeply");
+      if (parser_.depth_ == deepest) parser_.fail(parser_.token_.span, "this is nested too deeply");
+      ++parser_.depth_;
     }
     ~NestingLevel() { --parser_.depth_; }
 
@@ -673,11 +674,19 @@ class Parser {
     literal->integer = value;
     return literal;
   }
+  /// Bounds the height of expressions, which chains of operators build without recursion here. Other passes do recurse.
+  ExpressionPtr complete(ExpressionPtr whole) {
+    constexpr int highest = 1000;
+    for_each_child(*whole, [&](const Expression& part) { whole->height = std::max(whole->height, part.height + 1); });
+    if (whole->height > highest)
+      fail(whole->span, fmt::format("this applies more than {} operations one after the other", highest));
+    return whole;
+  }
   ExpressionPtr unary(Operator op, Span span, ExpressionPtr operand) {
     auto expression = make(ExpressionKind::unary, from_to(span, operand->span));
     expression->op = op;
     expression->operands.push_back(std::move(operand));
-    return expression;
+    return complete(std::move(expression));
   }
   ExpressionPtr named(Reference reference) {
     auto expression = make(ExpressionKind::name, reference.span);
@@ -688,7 +697,7 @@ class Parser {
     auto expression = make(ExpressionKind::field, from_to(of->span, reference.span));
     expression->reference = std::move(reference);
     expression->operands.push_back(std::move(of));
-    return expression;
+    return complete(std::move(expression));
   }
 
   ExpressionPtr expression() {
@@ -701,7 +710,7 @@ class Parser {
     expect(":", "and the value for the other case");
     whole->operands.push_back(expression());
     whole->span = from_to(whole->span, last_.span);
-    return whole;
+    return complete(std::move(whole));
   }
 
   const BinaryMark* binary_mark() const {
@@ -726,7 +735,7 @@ class Parser {
       whole->operands.push_back(std::move(left));
       whole->operands.push_back(binary(precedence_of(mark->op) + 1));
       whole->span = from_to(whole->span, last_.span);
-      left = std::move(whole);
+      left = complete(std::move(whole));
     }
   }
 
@@ -750,7 +759,7 @@ class Parser {
       expect(")", "behind the type");
       cast->operands.push_back(unary());
       cast->span = from_to(span, last_.span);
-      return cast;
+      return complete(std::move(cast));
     }
     return postfix(primary());
   }
@@ -846,8 +855,7 @@ class Parser {
     if (!at("(")) return named(std::move(reference));
     auto call = make(ExpressionKind::call, reference.span);
     call->reference = std::move(reference);
-    arguments(*call);
-    return call;
+    return with_arguments(std::move(call));
   }
 
   std::optional<Reduction> reduction_here() const {
@@ -880,26 +888,27 @@ class Parser {
       expected("'{' and the reduction's body");
     }
     whole->span = from_to(whole->span, last_.span);
-    return whole;
+    return complete(std::move(whole));
   }
 
   /// ( a, b; c, # )
-  void arguments(Expression& call) {
+  ExpressionPtr with_arguments(ExpressionPtr call) {
     expect("(", "and the arguments");
     with_angles([&] {
       while (!at(")") && !at(";")) {
-        call.operands.push_back(expression());
+        call->operands.push_back(expression());
         if (!take_if(",")) break;
       }
       if (take_if(";")) {
         while (!at(")")) {
-          call.outputs.push_back(take_if("#") ? nullptr : expression());
+          call->outputs.push_back(take_if("#") ? nullptr : expression());
           if (!take_if(",")) break;
         }
       }
     });
     expect(")", "at the end of the arguments");
-    call.span = from_to(call.span, last_.span);
+    call->span = from_to(call->span, last_.span);
+    return complete(std::move(call));
   }
 
   ExpressionPtr index(ExpressionPtr of) {
@@ -909,7 +918,7 @@ class Parser {
     whole->operands.push_back(with_angles([this] { return expression(); }));
     expect("]", "behind the key");
     whole->span = from_to(whole->span, last_.span);
-    return whole;
+    return complete(std::move(whole));
   }
 
   ExpressionPtr postfix(ExpressionPtr expression) {
@@ -923,8 +932,7 @@ class Parser {
           auto call = make(ExpressionKind::method, expression->span);
           call->reference = std::move(reference);
           call->operands.push_back(std::move(expression));
-          arguments(*call);
-          expression = std::move(call);
+          expression = with_arguments(std::move(call));
         } else {
           expression = field(std::move(expression), std::move(reference));
         }

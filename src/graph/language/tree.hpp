@@ -172,6 +172,7 @@ struct ForeignPiece {
 struct Expression {
   ExpressionKind kind;
   Span span;
+  int height = 1;  ///< expressions on the longest way down, this one included; as written
   Type type;
   std::vector<ExpressionPtr> operands;
   Reference reference;

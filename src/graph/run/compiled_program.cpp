@@ -416,7 +416,7 @@ class Call {
     const auto bound = element.is(TypeKind::node) ? graph.num_nodes() : graph.num_edges();
     for (std::uint64_t i = 0; i < size; ++i) {
       const auto value = whole_at(column, i);
-      if (value >= 0 && static_cast<std::uint64_t>(value) >= bound)
+      if (value < -1 || (value >= 0 && static_cast<std::uint64_t>(value) >= bound))  // -1 is NIL
         return wrong("a value of '{}', {}, is no number of the graph", symbol.name, value);
       item_bytes(element) == 4 ? void(pages.as<std::uint32_t>()[i] = static_cast<std::uint32_t>(value))
                                : void(pages.as<std::uint64_t>()[i] = static_cast<std::uint64_t>(value));

@@ -5,10 +5,15 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <map>
 #include <numeric>
+#include <set>
+#include <sstream>
+#include <thread>
 
 #include "graph/language/thesis_programs.hpp"
 #include "graph/run/small_graphs.hpp"
@@ -828,6 +833,93 @@ TEST(Run, NilIsNoNode) {
   EXPECT_EQ(result_of("Int", "Error \"no \\\"good\\\"\";\n Return 1;"), "a.gm:2: no \"good\"");
 }
 
+TEST(Run, NilInAMapOfNodesByDistanceIsNoNode) {
+  const std::string sentences =
+      "N_P<Int> P; Map<Node, Int> open; Node root; G.P = +INF;\n"
+      "open[G.PickRandom()] = 0; open[root] = 0;\n"
+      "While (open.Size() > 0) {\n"
+      "  Node v = open.RemoveMinKey();\n"
+      "  For (w: v.Nbrs) { Int d = v.P + 1; If (d < w.P) { w.P = d; open[w] = d; } }\n"
+      "} Return 1;";
+  EXPECT_THAT(decisions_of("Procedure p(G: Graph) : Int {\n" + sentences + "}"), HasSubstr("whatever order"));
+  EXPECT_EQ(result_of("Int", sentences), "a.gm:6: NIL has no properties and no neighbours");
+}
+
+TEST(Run, NodesMayBeFarApartInAMapByDistance) {
+  const std::string sentences =
+      "N_P<Int> P; Map<Node, Long> open; Long far = +INF; Node root; For (n: G.Nodes) { If (n.InDegree() == 0) root = "
+      "n; } G.P = +INF; root.P = 0; open[root] = -far;\n"
+      "While (open.Size() > 0) {\n"
+      "  Node v = open.RemoveMinKey();\n"
+      "  For (w: v.Nbrs) { Int d = v.P + 1; If (d < w.P) { w.P = d; open[w] = far; } }\n"
+      "} Return Sum(n: G.Nodes){n.P};";
+  EXPECT_THAT(decisions_of("Procedure p(G: Graph) : Int {\n" + sentences + "}"), HasSubstr("whatever order"));
+  EXPECT_EQ(result_of("Int", sentences), "2");
+}
+
+TEST(Run, NodesThatASearchHasNotReachedAreOnNoLevel) {
+  const std::string root = "Node r; For (n: G.Nodes) { If (n.InDegree() == 1) r = n; } Int nbrs, edges, back;\n";
+  const std::string counts =
+      "{ If (v == r) { nbrs += Count(u: v.UpNbrs); edges += Count(e: v.UpEdges); } } InReverse { If (v == r) back += "
+      "Count(u: v.UpNbrs); } Return nbrs * 100 + edges * 10 + back;";
+  for (const std::string search : {"InBFS", "InRBFS"})
+    EXPECT_EQ(result_of("Int", root + search + " (v: G.Nodes From r) " + counts), "0") << search;
+}
+
+TEST(Run, RandomNumbersDifferFromLoopToLoop) {
+  const auto random = compiled(R"(
+Local draw(G: Graph) : Double { Return Uniform(); }
+Local draw_in_loop(G: Graph) : Double { Return Sum(n: G.Nodes){Uniform()}; }
+Procedure random(G, small: Graph) {
+  N_P<Double>(G) X, Y, Z;
+  N_P<Int>(G) C;
+  Int i = 0;
+  While (i < 3) {
+    Foreach (v: G.Nodes) { v.X = draw(G); v.Y = Uniform(); v.Z = draw_in_loop(small); }
+    Print Sum(v: G.Nodes){v.X}, "\n", Sum(v: G.Nodes){v.Y}, "\n", Sum(v: G.Nodes){v.Z};
+    G.C = 0;
+    Foreach (v: G.Nodes)(v.X > 0.9) Foreach (t: v.Nbrs) t.C += 1;
+    i++;
+  }
+}
+)");
+  Arguments arguments;
+  arguments.graphs.emplace("G", *generate(*parse_generator("uniform:13:degree=4"), 2));
+  const std::vector<std::uint64_t> ends = {0, 1};
+  arguments.graphs.emplace("small", *make_graph(2, ends, ends));
+  const std::string printed = run(random, "random", arguments, 1).printed;
+  std::set<std::string> sums;
+  std::istringstream lines(printed);
+  for (std::string line; lines >> line;) sums.insert(line);
+  EXPECT_EQ(sums.size(), 9u) << printed;
+  for (const int threads : thread_counts) EXPECT_EQ(run(random, "random", arguments, threads).printed, printed);
+}
+
+TEST(Run, ALockIsReleasedByAnException) {
+  const auto locks = std::make_shared<program::Locks>();
+  EXPECT_THROW(locks->with(3, [] { throw program::ProgramError{}; }), program::ProgramError);
+  std::packaged_task<void()> again([locks] { locks->with(3, [] {}); });
+  const auto done = again.get_future();
+  std::thread(std::move(again)).detach();  // it may never end
+  EXPECT_EQ(done.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
+TEST(Run, LongExpressionsAreCompiled) {
+  std::string sum = "x";
+  for (int i = 0; i < 900; ++i) sum += " + 1";
+  const auto long_one = program("Procedure p(x: Int) : Int { Return " + sum + "; }");
+  for (const std::string compiler : {"", "g++", "clang++", "clang++-14"}) {
+    CompileOptions options;
+    options.compiler = compiler;
+    const auto compiled = long_one.compile(4, 4, options);
+    if (!compiled && compiled.error().status == Status::not_found) continue;
+    ASSERT_TRUE(compiled) << compiled.error().message;
+    Arguments arguments;
+    arguments.values = {{"x", std::int64_t{100}}};
+    EXPECT_EQ(std::get<std::int64_t>(run(*compiled, "p", arguments, 1).returned), 1000) << compiler;
+  }
+}
+
 TEST(Run, Collections) {
   const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
   EXPECT_EQ(
@@ -873,6 +965,22 @@ TEST(Run, Maps) {
       "a.gm:2: an empty Map has no keys");
 }
 
+TEST(Run, NanInMaps) {
+  const std::string nodes = "Node a, b, c; For (n: G.Nodes) { c = b; b = a; a = n; }\n";  // c = 0, b = 1, a = 2
+  const std::string none = "Double zero = 0.0; Double none = zero / zero;\n";
+  EXPECT_EQ(result_of("Int", nodes + none +
+                                 "Map<Node, Double> m; m[a] = none; m[b] = none; Print m.GetMaxKey(), m.GetMinKey(), "
+                                 "m.HasMaxValue(a), m.HasMinValue(b);\n"
+                                 "m[c] = 1.5; Print m.GetMaxKey(), m.GetMinKey(), m.GetMaxValue(), m.GetMinValue(), "
+                                 "m.HasMaxValue(a);\n"
+                                 "Node x = m.RemoveMaxKey(); Node y = m.RemoveMinKey(); Node z = m.RemoveMinKey();\n"
+                                 "Print x, y, z; Return m.Size();"),
+            "1 1 True True\n0 0 1.5 1.5 False\n0 1 2\n0");
+  EXPECT_EQ(result_of("Int", none + "Map<Double, Int> m; m[none] = 3; m[none] += 1; m[1.0] = 2;\n"
+                                    "Print m[none], m.HasKey(none), m.GetMaxValue(), m.GetMinKey(); Return m.Size();"),
+            "4 True 4 1\n2");
+}
+
 TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
   const std::string start = "N_P<Int> A; N_P<Int> B; G.A = 1; ";
   EXPECT_EQ(
@@ -916,6 +1024,10 @@ TEST(Run, ColumnsOfOtherTypesAreConverted) {
   EXPECT_EQ(takes("Long", ints), takes("Long", std::vector<std::int64_t>{3, 0}));
   EXPECT_EQ(takes("Int", longs), takes("Int", std::vector<std::int32_t>{5, 0}));
   EXPECT_EQ(takes("Long", doubles), "'A' is N_P<Long>(G); its values are double");
+  EXPECT_EQ(takes("Node", std::vector<std::int64_t>{-1, 1}), "NIL\n1\n");
+  EXPECT_EQ(takes("Node", std::vector<std::int64_t>{0, -2}), "a value of 'A', -2, is no number of the graph");
+  EXPECT_EQ(takes("Edge", std::vector<std::int64_t>{INT64_MIN, 0}),
+            "a value of 'A', -9223372036854775808, is no number of the graph");
 }
 
 TEST(Run, ArgumentsThatDoNotFitAreRefused) {

@@ -447,6 +447,23 @@ TEST(ArrayOnRanks, OneWorkerGetsAllPartsItsOwnFirst) {
   EXPECT_THAT(firsts, testing::ElementsAre(3, 5, 6, 8, 0, 2));
 }
 
+TEST(ArrayOnRanks, PiecesMayBeAsLargeAsCanBe) {
+  ArrayOptions options = with(Placement::partitioned);
+  options.parts = 3;
+  auto array = Array<int>::create(9, options);
+  ASSERT_TRUE(array);
+  for (const std::size_t grain : {std::size_t{9}, SIZE_MAX - 3, SIZE_MAX}) {
+    StealingLoop loop(*array, grain);
+    std::vector<IndexRange> pieces;
+    for (IndexRange piece; pieces.size() < 9 && loop.next(1, &piece);) pieces.push_back(piece);
+    ASSERT_EQ(pieces.size(), 3u) << grain;
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(pieces[i].first, (i + 1) % 3 * 3) << grain;
+      EXPECT_EQ(pieces[i].last, pieces[i].first + 3) << grain;
+    }
+  }
+}
+
 TEST(ArrayOnRanks, PublishAndSyncAndAccumulate) {
   auto communicator = two_ranks();
   auto replicas = Array<int>::create(5000, communicator, with(Placement::writable_replicas));
