@@ -33,8 +33,9 @@ bool wants_all_threads(const Statement& body) {
     }
     for_each_expression(statement, [&](const Expression& expression) {
       walk(expression, [&](const Expression& each) {
-        if (each.kind == ExpressionKind::call && each.procedure != nullptr)
-          wants |= wants_all_threads(*each.procedure->body);
+        if (each.kind != ExpressionKind::call || each.procedure == nullptr) return;
+        // A deferred assignment may replace the array of a property that other instances use.
+        wants |= wants_all_threads(*each.procedure->body) || has_deferred(*each.procedure->body);
       });
     });
   });

@@ -937,6 +937,16 @@ TEST(Run, LoopsKeepWhatTheyBeganWith) {
             "2222");
 }
 
+TEST(Run, InstancesDoNotReplaceArraysThatOthersUse) {
+  const auto decisions = [](const std::string& step) {
+    return decisions_of("Local step(G: Graph, A: N_P<Int>) { Foreach (v: G.Nodes) { " + step +
+                        " } }\nProcedure f(G: Graph; A: N_P<Int>) {\n Foreach (v: G.Nodes) { step(G, A); }\n}");
+  };
+  const char* sequential = "3: the loop over 'v' runs its instances one after the other";
+  EXPECT_THAT(decisions("v.A <= Sum(t: v.Nbrs){t.A} @ v;"), HasSubstr(sequential));
+  EXPECT_THAT(decisions("v.A = 1;"), Not(HasSubstr(sequential)));
+}
+
 /// Whichever way the loop is translated.
 TEST(Run, OfEqualValuesTheSmallestArgumentsWin) {
   const std::string start =
