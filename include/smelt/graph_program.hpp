@@ -122,10 +122,23 @@ constexpr T minus(T left, T right) {
   if (is_infinite(left)) return left;
   return is_infinite(right) ? -right : left - right;
 }
+/// A whole number as another type; what does not fit becomes the nearest one.
+template <class To, class From>
+constexpr To narrow(From value) {
+  if (std::cmp_less(value, std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+  return std::cmp_greater(value, std::numeric_limits<To>::max()) ? std::numeric_limits<To>::max()
+                                                                 : static_cast<To>(value);
+}
+/// Where INF may occur: it is the INF of the other type.
 template <class To, class From>
 constexpr To convert(From value) {
   if (value == infinity<From>) return infinity<To>;
-  return value == -infinity<From> ? -infinity<To> : static_cast<To>(value);
+  if (value == -infinity<From>) return -infinity<To>;
+  if constexpr (std::is_integral_v<To>) {
+    return narrow<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
 }
 
 /// A count as an Int.
@@ -477,8 +490,8 @@ class Run {
     failure.rethrow();
   }
 
-  /// For what only one thread at a time may do within a loop.
-  std::mutex& mutex() noexcept { return mutex_; }
+  /// For what only one thread at a time may do within a loop. Parts of an expression under it may take it again.
+  std::recursive_mutex& mutex() noexcept { return mutex_; }
 
   void print(std::string_view text) { host_.print(host_.self, text.data(), text.size()); }
 
@@ -541,7 +554,7 @@ class Run {
 
   Host host_;
   std::vector<Cursor> cursors_;
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;
   // Loops that drew random numbers: how many other loops there are depends on the number of threads.
   std::uint64_t random_loops_ = 0;
   mutable bool draws_ = false;  ///< whether the current loop does; set by any of its threads
@@ -584,6 +597,7 @@ class Best {
   void offer(const Best& other) {
     if (other.found_) std::apply([&](const auto&... along) { offer(other.value_, along...); }, other.along_);
   }
+  bool equals(T current) const noexcept { return found_ && value_ == current; }
   /// Whether it replaces `current`.
   bool improves(T current) const noexcept { return found_ && Op::of(current, value_) == value_ && value_ != current; }
 

@@ -240,8 +240,8 @@ TEST(Bindings, AreTheOutermostLoopThatAddsNoRace) {
 
 TEST(Values, FindWhereInfAndNilMayOccur) {
   const auto program = checked(
-      "Procedure p(G: Graph, A, B, D: N_P<Int>, P, Q: N_P<Node>, n: Node) {\n"
-      "  G.A = +INF; G.D = G.A; Int x = Min(v: G.Nodes){v.B}; Int y = x + 1; Int z = 3;\n"
+      "Procedure p(G: Graph, K: N_P<Int>, k: Long, P, Q: N_P<Node>, n: Node) {\n"
+      "  N_P<Int> A, B, D; G.A = +INF; G.D = G.A; Int x = Min(v: G.Nodes){v.B}; Int y = x + 1; Int z = 3;\n"
       "  G.P = G; G.Q = NIL; Node m = n; Foreach (v: G.Nodes) { Node w = v; v.B = z; } }");
   const auto symbol = [&](const std::string& name) {
     for (const auto& each : program->procedures.front()->symbols) {
@@ -249,10 +249,43 @@ TEST(Values, FindWhereInfAndNilMayOccur) {
     }
     return static_cast<Symbol*>(nullptr);
   };
-  for (const char* name : {"A", "D", "x", "y"}) EXPECT_TRUE(symbol(name)->may_be_infinite) << name;
+  for (const char* name : {"A", "D", "x", "y", "K", "k"}) EXPECT_TRUE(symbol(name)->may_be_infinite) << name;
   for (const char* name : {"B", "z"}) EXPECT_FALSE(symbol(name)->may_be_infinite) << name;
   for (const char* name : {"Q", "m", "n"}) EXPECT_TRUE(symbol(name)->may_be_nil) << name;
   EXPECT_FALSE(symbol("w")->may_be_nil);
+}
+
+TEST(Values, FindPropertiesThatAreAssignedFirst) {
+  const auto is_first = [](const std::string& sentences) {
+    std::string said;
+    const auto program = checked("Procedure p(G: Graph, n: Node) { N_P<Node> A;\n" + sentences + "\n}", &said);
+    for (const auto& each : program->procedures.front()->symbols) {
+      if (each->name == "A") return is_assigned_first(*each);
+    }
+    return false;
+  };
+  for (const char* sentences : {
+           "Int x = 2;",
+           "G.A = NIL;",
+           "Int x = 2; { G.A = G; } n = n.A;",
+           "Foreach (v: G.Nodes) { v.A = v; n = v.A; }",
+           "Foreach (v: G.Nodes) v.A = n;",
+       })
+    EXPECT_TRUE(is_first(sentences)) << sentences;
+  for (const char* sentences : {
+           "n = n.A;",
+           "n.A = n;",
+           "G.A = n.A;",
+           "If (n != NIL) G.A = NIL;",
+           "Node_Set S; S.A = n;",
+           "Foreach (v: G.Nodes)(v != n) { v.A = v; }",
+           "Foreach (v: G.Nodes) { If (v != n) v.A = v; }",
+           "Foreach (v: G.Nodes) { v.A = v.A; }",
+           "Foreach (v: G.Nodes) { v.A = v; Foreach (t: v.Nbrs) n = t.A; }",
+           "Foreach (v: G.Nodes) { n.A = v; }",
+           "InBFS (v: G.Nodes From n) { v.A = v; }",
+       })
+    EXPECT_FALSE(is_first(sentences)) << sentences;
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "graph/analysis/accesses.hpp"
+
 namespace smelt::graph::language {
 namespace {
 
@@ -33,6 +35,9 @@ class Values {
       const bool assigned_at_once = symbol->kind == SymbolKind::variable && symbol->initial != nullptr;
       if (holds_items(symbol->type) && !assigned_at_once) symbol->may_be_nil = true;
       if (symbol->kind == SymbolKind::input && is_item(symbol->type)) symbol->may_be_nil = true;
+      // Those of a local procedure are its callers'.
+      const Type& held = is_property(symbol->type) ? *symbol->type.element : symbol->type;
+      if (symbol->kind == SymbolKind::input && !procedure.local && is_whole(held)) symbol->may_be_infinite = true;
     }
   }
 
@@ -138,5 +143,58 @@ bool may_be_nil(const Expression& expression) {
 }
 
 void find_values(Program& program) { Values(program).run(); }
+
+namespace {
+
+bool mentions(const Expression& expression, const Symbol& symbol) {
+  bool found = false;
+  walk(expression, [&](const Expression& each) { found |= each.reference.symbol == &symbol; });
+  return found;
+}
+
+bool mentions(const Statement& statement, const Symbol& symbol) {
+  bool found = false;
+  walk_statements(statement, [&](const Statement& each) {
+    for_each_expression(each, [&](const Expression& expression) { found |= mentions(expression, symbol); });
+    for (const auto& name : each.modified) found |= name.symbol == &symbol;
+  });
+  return found;
+}
+
+bool sets(const Statement& statement, const Symbol& property) {
+  return statement.target && statement.assign_kind == AssignKind::set &&
+         statement.target->reference.symbol == &property && !mentions(*statement.value, property);
+}
+
+/// The statement that uses the symbol first; null if none does.
+const Statement* first_use(const Statement& body, const Symbol& symbol) {
+  if (body.kind != StatementKind::block) return mentions(body, symbol) ? &body : nullptr;
+  for (const auto& each : body.body) {
+    if (const auto* use = first_use(*each, symbol)) return use;
+  }
+  return nullptr;
+}
+
+/// Foreach (v: G.Nodes) { ... v.P = ...; }, where the value is the first use of P, and each instance uses its own only.
+bool sets_each(const Statement& loop, const Symbol& property) {
+  if (loop.kind != StatementKind::loop || loop.iteration->filter) return false;
+  const Range whole = property.type.is(TypeKind::node_property) ? Range::nodes : Range::edges;
+  const Statement* first = first_use(*loop.body[0], property);
+  if (loop.iteration->range != whole || first == nullptr || first->kind != StatementKind::assign ||
+      !sets(*first, property))
+    return false;
+  bool own = true;
+  for (const auto& access : accesses_of(loop)) own &= access.symbol != &property || access.place == Place::own;
+  return own;
+}
+
+}  // namespace
+
+bool is_assigned_first(const Symbol& property) {
+  const Statement* first = first_use(*property.scope, property);
+  if (first == nullptr) return true;
+  const bool group = first->kind == StatementKind::group_assign && first->source->type.is(TypeKind::graph);
+  return group ? sets(*first, property) : sets_each(*first, property);
+}
 
 }  // namespace smelt::graph::language

@@ -15,4 +15,7 @@ bool may_be_infinite(const Expression& expression);
 /// Whether the expression, which is a node or edge, may be NIL.
 bool may_be_nil(const Expression& expression);
 
+/// Whether the block that declares a property assigns all of its values before it uses any.
+bool is_assigned_first(const Symbol& property);
+
 }  // namespace smelt::graph::language

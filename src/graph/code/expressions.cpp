@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "graph/analysis/values.hpp"
@@ -19,6 +20,8 @@ int precedence(const Expression& expression) {
 
 std::string real_literal(double value, const Type& type) {
   const bool single = type.is(TypeKind::single);
+  if (std::isinf(single ? static_cast<float>(value) : value))
+    return fmt::format("{}gm::infinity<{}>", value < 0 ? "-" : "", cpp_type(type));
   std::string text = single ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return single ? text + "f" : text;
@@ -97,7 +100,7 @@ std::string Writer::code(const Expression& expression) {
       return fmt::format("{} ? {} : {}", within(*expression.operands[0], 1), within(*expression.operands[1], 1),
                          within(*expression.operands[2], 1));
     case ExpressionKind::cast:
-    case ExpressionKind::convert: return conversion(*expression.operands[0], expression.type, expression.span);
+    case ExpressionKind::convert: return conversion(expression);
     case ExpressionKind::reduction: return reduction(expression);
     case ExpressionKind::method: return method(expression);
     case ExpressionKind::function: return function(expression);
@@ -202,8 +205,9 @@ std::string Writer::binary(const Expression& expression) {
                      within(right, least(right, own + 1)));
 }
 
-std::string Writer::conversion(const Expression& operand, const Type& type, Span span) {
-  const Type& from = operand.type;
+std::string Writer::conversion(const Expression& expression) {
+  const Expression& operand = *expression.operands[0];
+  const Type &type = expression.type, &from = operand.type;
   const Expression& inner = without_conversions(operand);
   if (is_fraction(type) && inner.kind == ExpressionKind::integer)
     return real_literal(static_cast<double>(inner.integer), type);
@@ -214,10 +218,14 @@ std::string Writer::conversion(const Expression& operand, const Type& type, Span
   if (type.is(TypeKind::boolean) && is_number(from)) return fmt::format("({} != 0)", within(operand, 4));
   if (is_whole(type) && is_fraction(from)) return fmt::format("gm::truncate<{}>({})", to, code(operand));
   const bool infinite = may_be_infinite(operand);
-  if (type.is(TypeKind::integer) && from.is(TypeKind::count)) {
-    return fmt::format("{}({}, {})", infinite ? "gm::to_int_or_infinity" : "gm::to_int", code(operand), line_of(span));
+  if (type.is(TypeKind::integer) && from.is(TypeKind::count) && expression.kind == ExpressionKind::convert) {
+    return fmt::format("{}({}, {})", infinite ? "gm::to_int_or_infinity" : "gm::to_int", code(operand),
+                       line_of(expression.span));
   }
   if (infinite && is_number(type)) return fmt::format("gm::convert<{}>({})", to, code(operand));
+  const bool narrows = is_item(from) || type.is(TypeKind::integer);
+  if (narrows && is_whole(type) && (is_whole(from) || is_item(from)))
+    return fmt::format("gm::narrow<{}>({})", to, code(operand));
   return fmt::format("static_cast<{}>({})", to, code(operand));
 }
 

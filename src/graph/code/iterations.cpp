@@ -21,7 +21,6 @@ bool along_in_edges(Range range, bool transposed) {
 }
 
 bool is_up(Range range) { return range == Range::up_neighbours || range == Range::up_edges; }
-bool is_by_level(Range range) { return is_up(range) || range == Range::down_neighbours || range == Range::down_edges; }
 
 /// The edges by which a loop reaches neighbours: none, out edges, in edges or both.
 struct Directions {
@@ -83,6 +82,27 @@ bool Writer::uses_from_node(const Symbol& iterator, const Statement* body, const
   return uses;
 }
 
+/// Evaluates once, before a parallel loop, where the loop's elements come from: its instances may assign to names in
+/// it.
+void Writer::keep_source(const Iteration& iteration) {
+  const Expression& source = *iteration.source;
+  const bool items = iteration.range == Range::items;
+  const bool lasts = iteration.range == Range::nodes || iteration.range == Range::edges ||
+                     (items && source.kind == ExpressionKind::name);
+  if (lasts) return;
+  const std::string name = fresh(iteration.name.name + "_of");
+  const std::string value = items ? collection(source) : index_of(source);
+  out_->add(fmt::format("{} {} = {};", items ? "const auto&" : "const NodeId", name, value));
+  sources_[&iteration] = name;
+}
+
+/// The node or collection that the iteration's elements come from.
+std::string Writer::source_of(const Iteration& iteration) {
+  const auto kept = sources_.find(&iteration);
+  if (kept != sources_.end()) return kept->second;
+  return iteration.range == Range::items ? collection(*iteration.source) : index_of(*iteration.source);
+}
+
 /// How the elements of an iteration are divided among threads.
 std::string Writer::chunks_of(const Iteration& iteration, const Statement* body, const Expression* reduction) {
   const auto directions = directions_of(body, reduction);
@@ -105,10 +125,10 @@ std::string Writer::chunks_of(const Iteration& iteration, const Statement* body,
       return fmt::format("gm::ByCount({}.edges)", graph);
     }
     case Range::items:
-      return fmt::format("gm::ByCount(static_cast<std::uint64_t>({}.size()), {})", collection(*iteration.source),
+      return fmt::format("gm::ByCount(static_cast<std::uint64_t>({}.size()), {})", source_of(iteration),
                          directions.in || directions.out ? 16 : 256);
     default: {
-      const std::string graph = name_of(*graph_of(source)), node = index_of(*iteration.source);
+      const std::string graph = name_of(*graph_of(source)), node = source_of(iteration);
       const bool in = along_in_edges(iteration.range, false);
       if (in) result_.needs.in_edges = true;
       return fmt::format("gm::ByCount(static_cast<std::uint64_t>({}.{}({})), {})", graph, in ? "in_degree" : "degree",
@@ -143,12 +163,12 @@ void Writer::open_chunk(const Iteration& iteration, CodeLines& lines) {
       const std::string index = fresh(name + "_at");
       lines.open(fmt::format("for (auto {} = chunk.first; {} < chunk.last; ++{})", index, index, index));
       const char* type = iteration.source->type.is(TypeKind::collection) ? "const auto&" : "const auto";
-      return lines.add(fmt::format("{} {} = {}[{}];", type, name, collection(*iteration.source), index));
+      return lines.add(fmt::format("{} {} = {}[{}];", type, name, source_of(iteration), index));
     }
     default: {
       const Symbol& graph = *graph_of(iteration.source->type);
       const bool in = along_in_edges(iteration.range, false);
-      const std::string begin = array(graph, in ? "r_begin" : "begin"), node = code(*iteration.source);
+      const std::string begin = array(graph, in ? "r_begin" : "begin"), node = source_of(iteration);
       const std::string edge = is_edges_of_node(iteration.range) && !in ? name : fresh(name + "_edge");
       lines.open(
           fmt::format("for (auto {} = static_cast<EdgeId>({}[{}] + chunk.first); {} < {}[{}] + chunk.last; ++{})", edge,
@@ -203,13 +223,16 @@ void Writer::open_items(const Iteration& iteration, CodeLines& lines) {
   const std::string place = collection(*iteration.source);
   const char* type = iteration.source->type.is(TypeKind::collection) ? "auto&" : "const auto";
   if (!iteration.reverse) return lines.open(fmt::format("for ({} {} : {})", type, name, place));
-  const std::string index = fresh(name + "_at");
-  lines.open(fmt::format("for (auto {} = static_cast<std::uint64_t>({}.size()); {}-- > 0;)", index, place, index));
-  lines.add(fmt::format("{} {} = {}[{}];", type, name, place, index));
+  const std::string index = fresh(name + "_at"), items = fresh(name + "_of");
+  lines.open("");
+  lines.add(fmt::format("auto& {} = {};", items, place));
+  lines.open(fmt::format("for (auto {} = static_cast<std::uint64_t>({}.size()); {}-- > 0;)", index, items, index));
+  lines.add(fmt::format("{} {} = {}[{}];", type, name, items, index));
 }
 
 /// Whether a neighbour is one level nearer to or farther from the root.
-std::string Writer::level_check(const Iteration& iteration, const std::string& neighbour) {
+std::string Writer::level_check(const Iteration& iteration, const std::string& node_code,
+                                const std::string& neighbour) {
   if (searches_.empty()) return "true";
   const Search& search = searches_.back();
   const std::string levels_of = search.name + ".levels_of_nodes()";
@@ -222,7 +245,7 @@ std::string Writer::level_check(const Iteration& iteration, const std::string& n
   const Expression& node = *iteration.source;
   const bool of_level =
       node.kind == ExpressionKind::name && node.reference.symbol == search.statement->iteration->iterator;
-  const std::string level = of_level ? search.level : fmt::format("{}[{}]", levels, code(node));
+  const std::string level = of_level ? search.level : fmt::format("{}[{}]", levels, node_code);
   return fmt::format("{}[{}] == {} {} 1", levels, neighbour, level, is_up(iteration.range) ? "-" : "+");
 }
 
@@ -234,7 +257,15 @@ void Writer::open_neighbours(const Iteration& iteration, CodeLines& lines, const
   const bool of_edges = is_edges_of_node(iteration.range);
   const std::string begin = array(graph, in ? "r_begin" : "begin"),
                     node_idx = array(graph, in ? "r_node_idx" : "node_idx");
-  const std::string node = index_of(*iteration.source);
+  std::string node = index_of(*iteration.source);
+  const Symbol* source = iteration.source->kind == ExpressionKind::name ? iteration.source->reference.symbol : nullptr;
+  if (is_by_level(iteration.range) && (source == nullptr || source->kind != SymbolKind::iterator)) {
+    // The loop's body may assign to a variable.
+    const std::string kept = fresh(name + "_of");
+    lines.open("");
+    lines.add(fmt::format("const NodeId {} = {};", kept, node));
+    node = kept;
+  }
   const std::string edge = of_edges && !in ? name : fresh(name + "_edge"), end = fresh(name + "_end");
   const auto entry = [&](const std::string& first, const std::string& idx, const std::string& of) {
     if (bounds.above == nullptr) return fmt::format("{}[{}]", first, of);
@@ -256,7 +287,7 @@ void Writer::open_neighbours(const Iteration& iteration, CodeLines& lines, const
   }
   lines.open(fmt::format("for ({}; {} < {}; ++{})", head, edge, end, edge));
   if (is_by_level(iteration.range)) {
-    lines.add(fmt::format("if (!({})) continue;", level_check(iteration, fmt::format("{}[{}]", node_idx, edge))));
+    lines.add(fmt::format("if (!({})) continue;", level_check(iteration, node, fmt::format("{}[{}]", node_idx, edge))));
   }
   if (of_edges) {
     if (!in) return;

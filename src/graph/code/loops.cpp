@@ -5,10 +5,17 @@
 #include <set>
 #include <utility>
 
+#include "graph/analysis/values.hpp"
 #include "graph/code/writer.hpp"
 
 namespace smelt::graph::language {
 namespace {
+
+bool has_deferred(const Statement& loop) {
+  bool found = false;
+  walk_statements(loop, [&](const Statement& each) { found |= each.target && each.assign_kind == AssignKind::defer; });
+  return found;
+}
 
 /// Whether a statement cannot run in one of many parallel instances, or profits from all threads itself. Its enclosing
 /// loop is sequential then.
@@ -26,8 +33,9 @@ bool wants_all_threads(const Statement& body) {
     }
     for_each_expression(statement, [&](const Expression& expression) {
       walk(expression, [&](const Expression& each) {
-        if (each.kind == ExpressionKind::call && each.procedure != nullptr)
-          wants |= wants_all_threads(*each.procedure->body);
+        if (each.kind != ExpressionKind::call || each.procedure == nullptr) return;
+        // A deferred assignment may replace the array of a property that other instances use.
+        wants |= wants_all_threads(*each.procedure->body) || has_deferred(*each.procedure->body);
       });
     });
   });
@@ -42,30 +50,6 @@ bool is_node_loop(const Statement& loop) {
   if (loop.kind == StatementKind::group_assign)
     return loop.source->type.is(TypeKind::graph) && loop.element->type.is(TypeKind::node);
   return loop.iteration->range == Range::nodes && !loop.iteration->reverse;
-}
-
-bool has_deferred(const Statement& loop) {
-  bool found = false;
-  walk_statements(loop, [&](const Statement& each) { found |= each.target && each.assign_kind == AssignKind::defer; });
-  return found;
-}
-
-/// Whether anything inside uses nodes one level nearer or farther.
-bool uses_levels(const Statement& body) {
-  bool uses = false;
-  const auto by_level = [](Range range) {
-    return range == Range::up_neighbours || range == Range::up_edges || range == Range::down_neighbours ||
-           range == Range::down_edges;
-  };
-  walk_statements(body, [&](const Statement& statement) {
-    if (statement.kind == StatementKind::loop) uses |= by_level(statement.iteration->range);
-    for_each_expression(statement, [&](const Expression& expression) {
-      walk(expression, [&](const Expression& each) {
-        uses |= each.kind == ExpressionKind::reduction && by_level(each.iteration->range);
-      });
-    });
-  });
-  return uses;
 }
 
 const Symbol* graph_of_loop(const Statement& loop) {
@@ -134,6 +118,7 @@ void Writer::loop(const Statement& statement) {
                        statement.iteration->name.name));
   }
   const auto deferred = open_deferred(statement, "");
+  begin_ties(statement);
   if (const auto bounds = bounds_of(*statement.iteration, statement.body[0].get());
       is_marked(*statement.iteration, bounds)) {
     marked_loop(statement, bounds);
@@ -422,6 +407,9 @@ void Writer::gather(const Statement& loop, const Scatter& scatter) {
   const std::string edge = fresh(node + "_edge");
   body.open(fmt::format("for (auto {} = static_cast<NodeId>(chunk.first); {} < chunk.last; ++{})", neighbour, neighbour,
                         neighbour));
+  for (const auto* reduction : scatter.reductions) {
+    if (has_ties(*reduction) && !comes_in_order(*reduction)) begin_tie(*reduction);
+  }
   body.open(fmt::format("for (EdgeId {} = {}[{}]; {} < {}[{} + 1]; ++{})", edge, begin, neighbour, edge, begin,
                         neighbour, edge));
   body.add(fmt::format("const NodeId {} = {}[{}];", node, node_idx, edge));
@@ -467,6 +455,7 @@ bool Writer::pays_to_precompute(const Expression& body, const Symbol& neighbour,
       case ExpressionKind::method:
         possible &= each.builtin == Builtin::degree || each.builtin == Builtin::in_degree ||
                     each.builtin == Builtin::num_nodes || each.builtin == Builtin::num_edges;
+        possible &= !may_be_nil(*each.operands[0]);  // which ends the program
         accesses += each.builtin == Builtin::degree || each.builtin == Builtin::in_degree ? 2 : 0;
         break;
       case ExpressionKind::function:
@@ -503,7 +492,8 @@ std::vector<std::string> Writer::precompute(const Statement& loop) {
         if (each.kind != ExpressionKind::reduction || each.operands.empty()) return;
         const bool plain = each.iteration->range == Range::neighbours || each.iteration->range == Range::in_neighbours;
         const bool number = is_number(each.operands[0]->type);
-        if (plain && number && pays_to_precompute(*each.operands[0], *each.iteration->iterator, region))
+        const bool same_graph = graph_of(each.iteration->source->type) == graph_of_loop(loop);
+        if (plain && number && same_graph && pays_to_precompute(*each.operands[0], *each.iteration->iterator, region))
           sums.push_back(&each);
       });
     });
@@ -543,6 +533,7 @@ void Writer::share_loops(const std::vector<const Statement*>& loops) {
   for (const auto* loop : loops) prepare_region(region, *loop, Part::forward);
   region.statement = loops.front();
   const std::string chunks = fresh("chunks");
+  if (const auto* iteration = iteration_of(*loops.front())) keep_source(*iteration);
   out_->add(fmt::format("const auto {} = {};", chunks, chunks_of_loops(loops)));
   const auto deferred = open_deferred(*loops.front(), chunks);
   for (const auto& store : deferred) {
@@ -640,7 +631,7 @@ void Writer::traversal(const Statement& statement) {
   const Search search{&statement, fresh(iterator + "_bfs"), fresh(iterator + "_level")};
   if (statement.transposed) result_.needs.in_edges = true;
   const Statement* discovery = region_ == nullptr ? assignments_on_discovery(statement) : nullptr;
-  const bool without_levels = discovery != nullptr && statement.body[1] == nullptr && !uses_levels(*discovery->body[0]);
+  const bool without_levels = discovery != nullptr && statement.body[1] == nullptr;
   if (without_levels)
     decide(statement.span, "no level of a node is asked for: the search keeps bitmaps of nodes in place of levels");
   out_->open("");
@@ -648,6 +639,7 @@ void Writer::traversal(const Statement& statement) {
                         run_name(), code(*statement.iteration->source), statement.transposed));
   out_->add(fmt::format("{}.start({});", search.name, index_of(*statement.root)));
   searches_.push_back(search);
+  if (region_ != nullptr) begin_ties(statement);
   out_->open(fmt::format("while ({}.has_level())", search.name));
   out_->add(fmt::format("[[maybe_unused]] const std::int32_t {} = {}.level();", search.level, search.name));
   if (statement.navigator) level_loop(statement, LevelWork::navigate, search);

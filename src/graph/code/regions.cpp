@@ -138,21 +138,7 @@ void Writer::begin_shared(Region& region, const std::vector<const Statement*>& l
       region.prelude.push_back(fmt::format("{} {} = {}::template neutral<{}>();", type, part, op, type));
     }
   }
-  // min= with arguments, at places that several instances access.
-  const auto look = [&](const Statement& statement) {
-    if (statement.kind != StatementKind::arg_assign || statement.target->kind != ExpressionKind::field) return;
-    const auto found = region.modes.find(statement.target->reference.symbol);
-    if (found == region.modes.end() || found->second != Mode::relaxed) return;
-    auto& stamps = stamps_[&statement];
-    if (stamps.empty()) {
-      stamps = fresh(name_of(*statement.target->reference.symbol) + "_changes");
-      prolog_.push_back(fmt::format("gm::Changes {};", stamps));
-    }
-    const bool nodes = statement.target->reference.symbol->type.is(TypeKind::node_property);
-    out_->add(fmt::format("{}.start({}.{});", stamps, name_of(*graph_of(statement.target->reference.symbol->type)),
-                          nodes ? "nodes" : "edges"));
-  };
-  for (const auto* loop : loops) walk_statements(*loop, look);
+  begin_shared_ties(region, loops);
 }
 
 /// At the end of a chunk.
@@ -177,24 +163,13 @@ void Writer::end_shared(const Region& region) {
       out_->add(fmt::format("{} = {}s.joined({});", name, part, name));
       continue;
     }
-    std::string along;
-    for (const auto& each : statement.more_targets)
-      along += (along.empty() ? "" : ", ") + name_of(*each->reference.symbol);
-    out_->open(fmt::format("if (const auto best = gm::best_of({}s); best.improves({}))", part, name));
-    out_->add(fmt::format("{} = best.value();", name));
-    out_->add(fmt::format("std::tie({}) = best.along();", along));
-    out_->close();
+    end_ties(statement, part);
   }
 }
 
 // --- deferred assignments
 
 namespace {
-
-const Symbol* deferred_symbol(const Statement& statement) {
-  const Expression& target = *statement.target;
-  return target.kind == ExpressionKind::index ? target.operands[0]->reference.symbol : target.reference.symbol;
-}
 
 /// Whether the loop assigns to every element of the property, once, by this one statement.
 bool covers_all(const Statement& loop, const std::vector<const Statement*>& statements) {
@@ -218,12 +193,12 @@ std::vector<DeferredStore> Writer::open_deferred(const Statement& loop, const st
   std::map<std::string, std::vector<const Statement*>> by_name;
   walk_statements(loop, [&](const Statement& statement) {
     if (statement.assign_kind != AssignKind::defer || statement.bound_loop != &loop || !statement.target) return;
-    by_name[name_of(*deferred_symbol(statement))].push_back(&statement);
+    by_name[name_of(assigned_symbol(*statement.target))].push_back(&statement);
   });
   std::vector<DeferredStore> stores;
   for (const auto& [name, statements] : by_name) {
     DeferredStore store;
-    store.symbol = deferred_symbol(*statements.front());
+    store.symbol = &assigned_symbol(*statements.front()->target);
     const Type& type = is_property(store.symbol->type) ? *store.symbol->type.element : store.symbol->type;
     store.swapped = !chunks.empty() && is_property(store.symbol->type) && !type.is(TypeKind::string) &&
                     covers_all(loop, statements);

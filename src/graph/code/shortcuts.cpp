@@ -157,11 +157,16 @@ bool counts_cliques(const Statement& loop) {
   const auto add = [&](const Symbol* a, const Symbol* b) {
     adjacent.insert(a < b ? std::pair(a, b) : std::pair(b, a));
   };
+  // Only the nest's own nodes: another node has its number in the graph itself, these have that of the ordered one.
+  const auto node_of_nest = [&](const Expression& expression) {
+    const Symbol* symbol = named(expression);
+    return std::find(nodes.begin(), nodes.end(), symbol) == nodes.end() ? nullptr : symbol;
+  };
   bool understood = true;
   const auto take_terms = [&](const Expression* condition) {
     for (const auto* term : terms_of(condition)) {
-      const Symbol* left = term->operands.size() == 2 ? named(*term->operands[0]) : nullptr;
-      const Symbol* right = term->operands.size() == 2 ? named(*term->operands[1]) : nullptr;
+      const Symbol* left = term->operands.size() == 2 ? node_of_nest(*term->operands[0]) : nullptr;
+      const Symbol* right = term->operands.size() == 2 ? node_of_nest(*term->operands[1]) : nullptr;
       if (left == nullptr || right == nullptr) {
         understood = false;
       } else if (term->kind == ExpressionKind::binary &&
@@ -183,11 +188,11 @@ bool counts_cliques(const Statement& loop) {
     at = list.front();
     if (at->kind == StatementKind::loop &&
         (at->iteration->range == Range::neighbours || at->iteration->range == Range::common_neighbours)) {
-      const Symbol* source = named(*at->iteration->source);
+      const Symbol* source = node_of_nest(*at->iteration->source);
       if (source == nullptr) return false;
       add(source, at->iteration->iterator);
       if (at->iteration->argument) {
-        const Symbol* other = named(*at->iteration->argument);
+        const Symbol* other = node_of_nest(*at->iteration->argument);
         if (other == nullptr) return false;
         add(other, at->iteration->iterator);
       }
@@ -261,6 +266,30 @@ std::optional<Scatter> scatter_of(const Statement& loop) {
   return suitable && !scatter.reductions.empty() ? std::optional(scatter) : std::nullopt;
 }
 
+namespace {
+
+/// Whether a value is the same wherever its node is found: it needs no edge, no random numbers, no other code, and no
+/// levels, which are incomplete meanwhile.
+bool is_known_on_discovery(const Expression& value) {
+  bool known = true;
+  walk(value, [&](const Expression& each) {
+    switch (each.kind) {
+      case ExpressionKind::call:
+      case ExpressionKind::foreign: known = false; break;
+      case ExpressionKind::method:
+        known &= each.builtin != Builtin::to_edge && each.builtin != Builtin::pick_random &&
+                 each.builtin != Builtin::pick_random_neighbour;
+        break;
+      case ExpressionKind::function: known &= each.builtin != Builtin::rand && each.builtin != Builtin::uniform; break;
+      case ExpressionKind::reduction: known &= !is_by_level(each.iteration->range); break;
+      default: break;
+    }
+  });
+  return known;
+}
+
+}  // namespace
+
 const Statement* assignments_on_discovery(const Statement& traversal) {
   if (traversal.kind != StatementKind::bfs || traversal.iteration->filter || traversal.navigator) return nullptr;
   const auto list = sentences(*traversal.body[0]);
@@ -273,7 +302,8 @@ const Statement* assignments_on_discovery(const Statement& traversal) {
     const bool assigns = sentence->kind == StatementKind::assign && sentence->assign_kind == AssignKind::set &&
                          sentence->target->kind == ExpressionKind::field &&
                          named(*sentence->target->operands[0]) == inner.iteration->iterator;
-    if (!assigns || is_any_collection(sentence->target->type) || sentence->target->type.is(TypeKind::string))
+    if (!assigns || is_any_collection(sentence->target->type) || sentence->target->type.is(TypeKind::string) ||
+        !is_known_on_discovery(*sentence->value))
       return nullptr;
     written.insert(sentence->target->reference.symbol);
   }

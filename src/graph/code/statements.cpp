@@ -10,14 +10,6 @@
 namespace smelt::graph::language {
 namespace {
 
-bool is_literal(const Expression& expression) {
-  const Expression* inner = &expression;
-  while (inner->kind == ExpressionKind::convert) inner = inner->operands[0].get();
-  return inner->kind == ExpressionKind::boolean || inner->kind == ExpressionKind::integer ||
-         inner->kind == ExpressionKind::real || inner->kind == ExpressionKind::nil ||
-         inner->kind == ExpressionKind::infinity;
-}
-
 const Statement* first_sentence(const Statement& body) {
   if (body.kind != StatementKind::block) return &body;
   return body.body.empty() ? nullptr : body.body.front().get();
@@ -192,6 +184,14 @@ void Writer::declaration(const Statement& statement) {
       const char* elements = symbol.type.is(TypeKind::node_property) ? "nodes" : "edges";
       out_->add(fmt::format("{} {}(run, {}.{}, {});", type, name, name_of(*graph_of(symbol.type)), elements,
                             hints(symbol, symbol.name)));
+      const Type& element = *symbol.type.element;
+      if (!is_any_collection(element) && !element.is(TypeKind::string) && !is_assigned_first(symbol)) {
+        out_->add(fmt::format("{}.for_chunks(gm::ByCount({}.size(), 1u << 14), [&](const gm::Chunk& chunk) {{",
+                              run_name(), name));
+        out_->add(fmt::format("  std::fill({}.data() + chunk.first, {}.data() + chunk.last, {});", name, name,
+                              initial_value(element)));
+        out_->add("});");
+      }
     } else if (value && !symbol.type.is(TypeKind::foreign)) {
       out_->add(
           fmt::format("{} {} = {};", type, name, is_any_collection(value->type) ? collection(*value) : code(*value)));
@@ -261,8 +261,7 @@ void Writer::assign_to(const Expression& target, const std::string& value, const
 
 void Writer::deferred_assignment(const Statement& statement) {
   const Expression& target = *statement.target;
-  const Symbol& symbol =
-      target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
+  const Symbol& symbol = assigned_symbol(target);
   const auto& store = deferred_.at(&symbol);
   const std::string value = code(*statement.value);
   if (store.swapped) return out_->add(fmt::format("{}_[{}] = {};", store.name, index_of(*target.operands[0]), value));
@@ -284,8 +283,7 @@ std::string Writer::reduction_op(Reduction reduction, const Type& type, bool inf
 
 void Writer::reduce_into(const Statement& statement) {
   const Expression& target = *statement.target;
-  const Symbol& symbol =
-      target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
+  const Symbol& symbol = assigned_symbol(target);
   const bool infinite = may_be_infinite(target) || may_be_infinite(*statement.value);
   const std::string op = reduction_op(statement.reduction, target.type, infinite);
   const std::string value = code(*statement.value);
@@ -314,64 +312,65 @@ void Writer::reduce_into(const Statement& statement) {
   out_->add(fmt::format("gm::reduce_alone<{}>({}, {});", op, place, value));
 }
 
-/// <x; a, b> min= <v; c, d>. Without concurrency this is a comparison. If all instances assign the same arguments, the
-/// one that lowers the value assigns them. Otherwise a lock of the element is taken; for equal values, the smallest
-/// arguments win.
+/// <x; a, b> min= <v; c, d>. In a chunk's private values, or as a comparison, at whose places no other thread is: it
+/// has them for itself, or the lock of the element. If all instances assign the same arguments, the one that lowers the
+/// value assigns them.
 void Writer::arg_assignment(const Statement& statement) {
   const Expression& target = *statement.target;
-  const Symbol& symbol =
-      target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
+  const Symbol& symbol = assigned_symbol(target);
   const Mode mode = mode_of(symbol);
-  std::vector<std::string> values;
-  for (const auto& value : statement.more_values) values.push_back(code(*value));
-  const std::string value = code(*statement.value);
-  const char* compare = statement.reduction == Reduction::minimum ? "<" : ">";
   if (mode == Mode::partial) {
-    return out_->add(fmt::format("{}.offer({}, {});", region_->partials.at(&symbol), value, fmt::join(values, ", ")));
+    std::vector<std::string> values;
+    for (const auto& value : statement.more_values) values.push_back(code(*value));
+    return out_->add(fmt::format("{}.offer({}, {});", region_->partials.at(&symbol), code(*statement.value),
+                                 fmt::join(values, ", ")));
   }
-  const std::string index = target.kind == ExpressionKind::field ? index_of(*target.operands[0]) : "0";
-  const std::string place = target.kind == ExpressionKind::field ? element(symbol, index) : code(target);
-  if (mode == Mode::plain) {
-    const std::string candidate = fresh("candidate");
-    out_->open(fmt::format("if (const auto {} = {}; {} {} {})", candidate, value, candidate, compare, place));
-    Statement plain{};
-    assign_to(target, candidate, plain);
-    for (std::size_t i = 0; i < values.size(); ++i) assign_to(*statement.more_targets[i], values[i], plain);
-    return out_->close();
-  }
-  const bool same_for_all = std::all_of(statement.more_values.begin(), statement.more_values.end(),
-                                        [](const auto& each) { return is_literal(*each); });
-  if (mode == Mode::relaxed && same_for_all) {
-    out_->open(fmt::format("if (gm::reduce<{}>({}, {}))",
-                           statement.reduction == Reduction::minimum ? "gm::Min" : "gm::Max", place, value));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const Expression& along = *statement.more_targets[i];
-      const std::string along_place = along.kind == ExpressionKind::field
-                                          ? element(*along.reference.symbol, index_of(*along.operands[0]))
-                                          : name_of(*along.reference.symbol);
-      out_->add(fmt::format("gm::store_if_other({}, {});", along_place, values[i]));
-    }
-    return out_->close();
-  }
-  const std::string& stamps = stamps_.at(&statement);
+  if (mode == Mode::relaxed && !has_ties(statement)) return same_arg_assignment(statement);
+  const char* compare = statement.reduction == Reduction::minimum ? "<" : ">";
   const std::string candidate = fresh("candidate");
-  std::string now, then;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    now += fmt::format("{}{}({})", i == 0 ? "" : ", ", cpp_type(statement.more_targets[i]->type), values[i]);
-    then += fmt::format("{}{}", i == 0 ? "" : ", ", code(*statement.more_targets[i]));
+  const bool ties =
+      has_ties(statement) && statement.bound_loop != nullptr && !(mode == Mode::plain && comes_in_order(statement));
+  out_->open(fmt::format("if (const auto {} = {}; {} {}{} {})", candidate, code(*statement.value), candidate, compare,
+                         ties ? "=" : "", code(target)));
+  if (mode == Mode::relaxed) {
+    const std::string index = target.kind == ExpressionKind::field ? index_of(*target.operands[0]) : "0";
+    out_->open(fmt::format("{}.with({}, [&]", ties_.at(&statement), index));
+  } else if (mode == Mode::locked) {
+    out_->add("const std::lock_guard lock(run.mutex());");
   }
-  out_->open(fmt::format("if (const auto {} = {}; {} {}= gm::load({}))", candidate, value, candidate, compare, place));
-  out_->open(fmt::format("{}.with({}, [&]", stamps, index));
-  const std::string before = fresh("before");
-  out_->add(fmt::format("const auto {} = gm::load({});", before, place));
-  out_->add(fmt::format("const bool better = {} {} {};", candidate, compare, before));
-  out_->add(fmt::format("const bool equal = {} == {} && {}.changed({});", candidate, before, stamps, index));
-  out_->add(fmt::format("if (!better && !(equal && std::tuple({}) < std::tuple({}))) return;", now, then));
-  out_->add(fmt::format("gm::store({}, {});", place, candidate));
+  if (mode != Mode::plain || ties) {
+    std::string better = fmt::format("{} {} {}", candidate, compare, code(target));
+    if (ties) better += fmt::format(" || ({} == {} && {})", candidate, code(target), wins_tie(statement));
+    out_->open(fmt::format("if ({})", better));
+  }
   Statement plain{};
-  for (std::size_t i = 0; i < values.size(); ++i) assign_to(*statement.more_targets[i], values[i], plain);
-  out_->add(fmt::format("{}.change({});", stamps, index));
-  out_->close(");");
+  assign_to(target, candidate, plain);
+  for (std::size_t i = 0; i < statement.more_values.size(); ++i)
+    assign_to(*statement.more_targets[i], code(*statement.more_values[i]), plain);
+  if (ties) out_->add(changed_in_loop(statement, true) + ";");
+  if (mode != Mode::plain || ties) out_->close();
+  if (mode == Mode::relaxed) out_->close(");");
+  out_->close();
+}
+
+/// If all instances assign the same along.
+void Writer::same_arg_assignment(const Statement& statement) {
+  const auto place_of = [&](const Expression& target) {
+    const Symbol& symbol = *target.reference.symbol;
+    return target.kind == ExpressionKind::field ? element(symbol, index_of(*target.operands[0])) : name_of(symbol);
+  };
+  out_->open(fmt::format("if (gm::reduce<{}>({}, {}))",
+                         statement.reduction == Reduction::minimum ? "gm::Min" : "gm::Max", place_of(*statement.target),
+                         code(*statement.value)));
+  for (std::size_t i = 0; i < statement.more_values.size(); ++i) {
+    const Expression& along = *statement.more_targets[i];
+    const std::string value = code(*statement.more_values[i]);
+    if (along.kind == ExpressionKind::index) {
+      assign_to(along, value, Statement{});
+    } else {
+      out_->add(fmt::format("gm::store_if_other({}, {});", place_of(along), value));
+    }
+  }
   out_->close();
 }
 

@@ -100,7 +100,7 @@ class Writer {
   std::string field(const Expression& expression);
   std::string unary(const Expression& expression);
   std::string binary(const Expression& expression);
-  std::string conversion(const Expression& operand, const Type& type, Span span);
+  std::string conversion(const Expression& expression);
   std::string reduction(const Expression& expression);
   std::string neighbour_sum(const Expression& expression);
   std::vector<std::string> arrays_at(const Expression& expression, const Symbol& neighbour);
@@ -128,7 +128,9 @@ class Writer {
   void open_items(const Iteration& iteration, CodeLines& lines);
   std::string chunks_of(const Iteration& iteration, const Statement* body, const Expression* reduction);
   void open_chunk(const Iteration& iteration, CodeLines& lines);
-  std::string level_check(const Iteration& iteration, const std::string& neighbour);
+  void keep_source(const Iteration& iteration);
+  std::string source_of(const Iteration& iteration);
+  std::string level_check(const Iteration& iteration, const std::string& node_code, const std::string& neighbour);
   bool uses_from_node(const Symbol& iterator, const Statement* body, const Expression* reduction) const;
 
   // statements.cpp
@@ -142,12 +144,25 @@ class Writer {
   void deferred_assignment(const Statement& statement);
   void reduce_into(const Statement& statement);
   void arg_assignment(const Statement& statement);
+  void same_arg_assignment(const Statement& statement);
   void if_else(const Statement& statement);
   std::string replacement(const Statement& statement);
   void print(const Statement& statement);
   void foreign_statement(const Statement& statement);
   std::string hints(const Symbol& symbol, const std::string& name);
   std::string reduction_op(Reduction reduction, const Type& type, bool infinite) const;
+
+  // ties.cpp
+  bool has_ties(const Statement& statement) const;
+  bool comes_in_order(const Statement& statement) const;
+  bool has_fixed_place(const Statement& statement, const Statement& loop) const;
+  void begin_ties(const Statement& loop);
+  void begin_tie(const Statement& statement);
+  void begin_shared_ties(const Region& region, const std::vector<const Statement*>& loops);
+  void begin_ties_of(const Statement& statement);
+  std::string changed_in_loop(const Statement& statement, bool now);
+  std::string wins_tie(const Statement& statement);
+  void end_ties(const Statement& statement, const std::string& part);
 
   // loops.cpp
   bool runs_in_parallel(const Statement& statement) const;
@@ -212,11 +227,13 @@ class Writer {
   std::string ahead_;                                ///< asks for their lists; empty if not needed
   std::vector<Search> searches_;                     ///< innermost last
   std::map<const Expression*, std::string>
-      precomputed_;                                 ///< sums: the array that has their bodies' values per neighbour
-  std::vector<std::string> precomputed_names_;      ///< of those arrays, for the next region
-  std::set<const Expression*> implied_;             ///< terms that the head of the loop guarantees
-  std::map<const Statement*, std::string> stamps_;  ///< min= with arguments: which elements changed in this loop
-  std::vector<std::string> prolog_;                 ///< lines at the start of the procedure
+      precomputed_;                                  ///< sums: the array that has their bodies' values per neighbour
+  std::vector<std::string> precomputed_names_;       ///< of those arrays, for the next region
+  std::map<const Iteration*, std::string> sources_;  ///< of parallel loops: where their elements come from
+  std::set<const Expression*> implied_;              ///< terms that the head of the loop guarantees
+  std::map<const Statement*, std::string> ties_;     ///< min= with arguments: which elements changed in this loop
+  std::set<const Statement*> fixed_ties_;            ///< those with a single element
+  std::vector<std::string> prolog_;                  ///< lines at the start of the procedure
 };
 
 }  // namespace smelt::graph::language

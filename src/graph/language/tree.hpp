@@ -96,6 +96,11 @@ enum class Range : std::uint8_t {
 const char* to_string(Range range) noexcept;
 inline bool is_neighbours(Range range) { return range >= Range::neighbours && range <= Range::common_neighbours; }
 inline bool is_edges_of_node(Range range) { return range >= Range::out_edges && range <= Range::down_edges; }
+/// Whether it depends on the levels of an InBFS.
+inline bool is_by_level(Range range) {
+  return range == Range::up_neighbours || range == Range::up_edges || range == Range::down_neighbours ||
+         range == Range::down_edges;
+}
 inline bool is_of_node(Range range) { return is_neighbours(range) || is_edges_of_node(range); }
 /// Whether every element is visited once, so that its properties are accessed by one instance only.
 inline bool has_distinct_elements(Range range, const Type& source) {
@@ -191,6 +196,20 @@ struct Expression {
   std::vector<ForeignPiece> pieces;
   bool any_as_filter = false;  ///< reduction Any, All: written with a filter only
 };
+
+/// Whether this is a literal, perhaps converted.
+inline bool is_literal(const Expression& expression) {
+  const Expression* inner = &expression;
+  while (inner->kind == ExpressionKind::convert) inner = inner->operands[0].get();
+  return inner->kind == ExpressionKind::boolean || inner->kind == ExpressionKind::integer ||
+         inner->kind == ExpressionKind::real || inner->kind == ExpressionKind::nil ||
+         inner->kind == ExpressionKind::infinity;
+}
+
+/// What an assignment changes: a variable, property or map.
+inline const Symbol& assigned_symbol(const Expression& target) {
+  return target.kind == ExpressionKind::index ? *target.operands[0]->reference.symbol : *target.reference.symbol;
+}
 
 enum class AssignKind : std::uint8_t { set, defer, reduce };
 

@@ -371,6 +371,12 @@ TEST(Run, SearchesThatOnlyAssignToWhatTheyFindKeepBitmaps) {
        }) {
     EXPECT_THAT(decisions(search, body), Not(HasSubstr(bitmaps))) << body;
   }
+  for (const char* value : {"Rand(9)", "G.PickRandom().A", "v.PickRandomNbr().A", "w.ToEdge() == NIL ? 1 : 2", "[ 1 ]",
+                            "Count(x: v.DownNbrs)"}) {  // of no chunk, no edge or no complete level
+    EXPECT_THAT(decisions(search, "Foreach (w: v.DownNbrs) { w.B = " + std::string(value) + "; }"),
+                Not(HasSubstr("is assigned to by the node that finds it")))
+        << value;
+  }
   const char* simple = "Foreach (w: v.DownNbrs) { w.P = v; }";
   EXPECT_THAT(decisions(search + "(v.A > 0)", simple), Not(HasSubstr(bitmaps)));
   EXPECT_THAT(decisions(search + "[v.A > 0]", simple), Not(HasSubstr(bitmaps)));
@@ -699,6 +705,31 @@ Procedure counts(G: Graph; twice: Int, ninths: Double, numbers: Long, cliques: L
 }
 
 /// The lists above the neighbours are read at random: each is asked for while those in front of it are compared.
+TEST(Run, CliquesAreNotRenumberedWhereOtherNodesAreCompared) {
+  const auto decisions = [](const std::string& neighbours, const std::string& filter) {
+    return decisions_of(
+        "Procedure f(G: Graph, p: Node) : Long {\n  Long T = 0;\n  Foreach (v: G.Nodes) Foreach (u: " + neighbours +
+        ")(u > v) Foreach (w: v.CommonNbrs(u))(w > u" + filter + ") T += 1;\n  Return T;\n}\n");
+  };
+  EXPECT_THAT(decisions("v.Nbrs", ""), HasSubstr("counts cliques"));
+  for (const char* filter : {" && w > p", " && w.HasEdgeTo(p)", " && p.HasEdgeTo(u)"})
+    EXPECT_THAT(decisions("v.Nbrs", filter), Not(HasSubstr("counts cliques"))) << filter;
+  for (const char* neighbours : {"p.Nbrs", "v.CommonNbrs(p)"})
+    EXPECT_THAT(decisions(neighbours, " && u.HasEdgeTo(v)"), Not(HasSubstr("counts cliques"))) << neighbours;
+}
+
+TEST(Run, OnlySumsOverTheLoopsGraphArePrecomputed) {
+  const auto decisions = [](const std::string& loop) {
+    return decisions_of(
+        "Procedure f(G: Graph, H: Graph, h: Node(H), X: N_P<Double>(H); Y: N_P<Double>(G), Z: "
+        "N_P<Double>(H)) {\n" +
+        loop + "\n}");
+  };
+  const char* precomputed = "is computed once per node before the loop";
+  EXPECT_THAT(decisions("Foreach (v: H.Nodes) { v.Z = Sum(w: v.Nbrs){1 / w.X}; }"), HasSubstr(precomputed));
+  EXPECT_THAT(decisions("Foreach (v: G.Nodes) { v.Y = Sum(w: h.Nbrs){1 / w.X}; }"), Not(HasSubstr(precomputed)));
+}
+
 TEST(Run, ListsOfCliquesAreFetchedInTheOrderInWhichTheyAreRead) {
   const Graph graph = *generate(*parse_generator("kron:7:degree=6"));
   const auto rows = graph.out<std::uint32_t, std::uint32_t>();
@@ -817,6 +848,12 @@ TEST(Run, NumbersBehaveAsDescribed) {
   EXPECT_EQ(result_of("Int", "Int zero = 0; Return 1 / zero;"), "a.gm:2: division by zero");
   EXPECT_EQ(result_of("Int", "Int zero = 0;\n Int x = G.NumNodes() % zero; Return x;"), "a.gm:3: division by zero");
   EXPECT_EQ(result_of("Int", "Return (Int) 2.9 + (Int) -2.9 + (Int) 1000000000000.0;"), "2147483647");
+  EXPECT_EQ(result_of("Bool",
+                      "Long k = 5000000000; Long huge = +INF; Node none;\n"
+                      "Return (Int) k == +INF && (Int) -k < -2147483647 && (Int) -huge == -INF && (Int) 5000000000 "
+                      "== +INF && (Int) none == +INF && (Long) (Int) k == 2147483647;"),
+            "True");
+  EXPECT_EQ(result_of("Double", "Float f = 1e39; Float g = -1e39; Return f == -g ? f : 0.0;"), "inf");
   EXPECT_EQ(result_of("Double", "Return Sqrt(16) + Pow(2, 3) + Exp(0) + Log(1) + |-1.5|;"), "14.500000");
   EXPECT_EQ(result_of("Int", "Int x = Min(n: G.Nodes)(n.Degree() > 9){1}; Return x;"), "2147483647");
   EXPECT_EQ(result_of("Double", "Return Avg(n: G.Nodes){n.Degree()} + Avg(n: G.Nodes)(False){1};"), "1.666667");
@@ -828,6 +865,12 @@ TEST(Run, NilIsNoNode) {
   EXPECT_EQ(result_of("Int", "Node n; N_P<Int> A; G.A = 1;\n Return n.A;"),
             "a.gm:3: NIL has no properties and no neighbours");
   EXPECT_EQ(result_of("Bool", "Node n = NIL; Edge e; Return n == NIL && e == NIL && !(n != NIL);"), "True");
+  EXPECT_EQ(result_of("Int",
+                      "N_P<Node> A; N_P<Int> B; N_P<Edge> C; Node r; For (n: G.Nodes) If (n.InDegree() == 0) r = n;\n"
+                      "InBFS (v: G.Nodes From r) { Foreach (w: v.DownNbrs) w.C = w.ToEdge(); }\n"
+                      "Return Count(n: G.Nodes)(n.A == NIL && n.B == 0) * 100 + Count(n: G.Nodes)(n.C == NIL) * 10 + "
+                      "Count(n: G.Nodes)(n.C != NIL && n.C.ToNode() == n);"),
+            "312");
   EXPECT_EQ(result_of("Int", "Node_Seq q; Node n = q.Pop(); If (n == NIL) Return 5; Return 6;"), "5");
   EXPECT_EQ(result_of("Int", "Node_Set s; Node n; s.Add(n); Return 1;"), "a.gm:2: NIL cannot be in a collection");
   EXPECT_EQ(result_of("Int", "Error \"no \\\"good\\\"\";\n Return 1;"), "a.gm:2: no \"good\"");
@@ -979,6 +1022,62 @@ TEST(Run, NanInMaps) {
   EXPECT_EQ(result_of("Int", none + "Map<Double, Int> m; m[none] = 3; m[none] += 1; m[1.0] = 2;\n"
                                     "Print m[none], m.HasKey(none), m.GetMaxValue(), m.GetMinKey(); Return m.Size();"),
             "4 True 4 1\n2");
+}
+
+TEST(Run, PartsOfAnExpressionMayBeLockedAsTheWholeIs) {
+  EXPECT_EQ(result_of("Int",
+                      "String s, r; Node_Seq q; Int c = 0;\n"
+                      "Foreach (v: G.Nodes) { s = r; r = \"x\"; q.PushBack(v); If (q.Has(q.Front())) c += 10; }\n"
+                      "Return q.Size() + c;"),
+            "33");
+}
+
+TEST(Run, LoopsKeepWhatTheyBeganWith) {
+  const std::string start =
+      "N_P<Node_Seq> C; Node n, r; Int c = 0;\n"
+      "For (v: G.Nodes) { If (v.InDegree() == 0) r = v; v.C.PushBack(v); } r.C.PushBack(r);\n";
+  EXPECT_EQ(result_of("Int", start + "n = r; Foreach (t: n.Nbrs) { n = t; c += 1; }\n"
+                                     "n = r; Foreach (t: n.C.Items) { n = G.PickRandom(); c += t == r ? 10 : 1000; }\n"
+                                     "n = r; For (t: n.C^.Items) { n = NIL; c += t == r ? 100 : 1000; }\n"
+                                     "InBFS (v: G.Nodes From r)(v == r) {\n"
+                                     "  Node m = v; For (t: m.DownNbrs) { m = t; c += 1000; } }\n"
+                                     "Return c;"),
+            "2222");
+}
+
+TEST(Run, InstancesDoNotReplaceArraysThatOthersUse) {
+  const auto decisions = [](const std::string& step) {
+    return decisions_of("Local step(G: Graph, A: N_P<Int>) { Foreach (v: G.Nodes) { " + step +
+                        " } }\nProcedure f(G: Graph; A: N_P<Int>) {\n Foreach (v: G.Nodes) { step(G, A); }\n}");
+  };
+  const char* sequential = "3: the loop over 'v' runs its instances one after the other";
+  EXPECT_THAT(decisions("v.A <= Sum(t: v.Nbrs){t.A} @ v;"), HasSubstr(sequential));
+  EXPECT_THAT(decisions("v.A = 1;"), Not(HasSubstr(sequential)));
+}
+
+/// Whichever way the loop is translated.
+TEST(Run, OfEqualValuesTheSmallestArgumentsWin) {
+  const std::string start =
+      "N_P<Int> L, A, B, C, D, E, F; Int x = 0; Int y = 9; Int z = 0; Int u = 9; Int w = 0; Node i, j, k;\n"
+      "Map<Node, Int> m, o; G.A = 0; G.B = 0; G.C = 0; G.D = 0;\n"
+      "For (v: G.Nodes) { v.L = v.InDegree() == 0 ? 5 : v.InDegree() == 1 ? 9 : 4; If (v.L == 5) k = v; }\n";
+  EXPECT_EQ(result_of("Int", start + "Foreach (v: G.Nodes) Foreach (t: v.Nbrs) <t.A; t.B> max= <7; v.L>;\n"
+                                     "Return Max(v: G.Nodes){v.B} * 10 + Count(v: G.Nodes)(v.B == 4);"),
+            "51");
+  EXPECT_EQ(
+      result_of("Int",
+                start +
+                    "Foreach (v: G.Nodes) Foreach (t: v.Nbrs) <v.C; v.D> max= <7; t.L>;\n"
+                    "Foreach (v: G.Nodes) { Int a = 0; Int b = 9; Foreach (t: v.Nbrs) <a; b> max= <7; t.L>; "
+                    "v.E = b; }\n"
+                    "Foreach (v: G.Nodes) { <x; y> max= <7; v.L>; If (v.L < 0) Print v; }\n"
+                    "Foreach (s: G.Nodes) { If (s.L < 0) Print s; Foreach (v: G.Nodes) <z; u> max= <7; s.L>; }\n"
+                    "G.A = 0;\n"
+                    "Foreach (s: G.Nodes) { If (s.L < 0) Print s; Foreach (v: G.Nodes) <v.A; v.F> max= <7; s.L>; }\n"
+                    "Foreach (v: G.Nodes) <m[k]; o[k]> max= <7; v.L>;\n"
+                    "Foreach (v: G.Nodes) { <w; i> max= <v.L; v>; <w; j> max= <v.L + 1; v>; }\n"
+                    "Print k.D, k.E, y, u, k.F, o[k], w; Return Max(v: G.Nodes){v.F};"),
+      "4 4 4 4 4 4 10\n4");
 }
 
 TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
