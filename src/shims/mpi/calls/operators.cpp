@@ -93,7 +93,7 @@ void combine_unaligned(std::byte* accumulator, const std::byte* operand, std::si
   std::memcpy(accumulator, left.data(), bytes);
 }
 
-/// For packed elements: unpacks them for the user's function.
+/// For packed elements: unpacks them for the operator.
 void combine_packed(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   MPI_Aint lower = 0, span = 0;
   original.Type_get_true_extent(by.type, &lower, &span);
