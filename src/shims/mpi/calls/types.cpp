@@ -292,17 +292,26 @@ int key() noexcept {
   return made;
 }
 
+/// What a type has as its attribute, or null.
+const Type* attached_to(MPI_Datatype type) noexcept {
+  void* value = nullptr;
+  int found = 0;
+  const bool there = original.Type_get_attr(type, key(), &value, &found) == MPI_SUCCESS && found != 0;
+  return there ? static_cast<const Type*>(value) : nullptr;
+}
+
 /// Not predefined, or not in the table.
 const Type* derived(MPI_Datatype type) noexcept {
   if (!usable(type)) return nullptr;  // or it has not been committed
-  void* value = nullptr;
-  int found = 0;
-  if (original.Type_get_attr(type, key(), &value, &found) != MPI_SUCCESS) return nullptr;
-  if (found != 0) return static_cast<const Type*>(value);
+  if (const Type* const known = attached_to(type); known != nullptr) return known;
   try {
     auto made = std::make_unique<Type>();
     if (!measure(type, *made)) return nullptr;
     made->dense = is_dense(type);
+    // A second attribute would free the first one, which another thread may use.
+    static constinit std::mutex attaching;
+    const std::lock_guard lock(attaching);
+    if (const Type* const known = attached_to(type); known != nullptr) return known;
     if (original.Type_set_attr(type, key(), made.get()) != MPI_SUCCESS) return nullptr;
     return made.release();
   } catch (const std::bad_alloc&) {
