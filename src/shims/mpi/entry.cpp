@@ -135,6 +135,10 @@ template <class Like, class Describe, class Library>
 int run_ready(InterceptedFunction& entry, MpiTeam& team, const Like& like, Describe describe,
               Library library) noexcept {
   const GlobalCallInfo info = global_info_of(team, like);
+  if (info.is_wrong) {
+    entry.passed("arguments that the library reports");
+    return library();
+  }
   if (!info.alternates && team.firm) {
     entry.passed(firm_elsewhere);
     return library();
@@ -176,11 +180,21 @@ bool is_early(const MpiTeam& team, const Like& like) noexcept {
   }
 }
 
+/// Whether a collective of the library counts for the agreement, for which all ranks have to count the same. One that
+/// has moved data may have succeeded on other ranks, whatever came of it here; one with wrong arguments has not begun,
+/// and its rank calls it again.
+bool has_begun(int code) noexcept {
+  if (code == MPI_SUCCESS) return true;
+  int error = MPI_SUCCESS;
+  original.Error_class(code, &error);
+  return error == MPI_ERR_TRUNCATE || error == MPI_ERR_OTHER;  // MPICH has both for lengths that differ
+}
+
 template <class Library>
 int run_early(InterceptedFunction& entry, MpiTeam& team, Library library) noexcept {
   entry.passed(team.why);
   const int code = library();
-  if (code != MPI_SUCCESS) return code;
+  if (!has_begun(code)) return code;
   note_thread();
   ++team.successes;
   return code;
@@ -190,7 +204,7 @@ template <class Library>
 int run_before(InterceptedFunction& entry, MPI_Comm comm, const MpiTeam* team, Library library) noexcept {
   entry.passed(team != nullptr ? team->why : "one of the first calls on its communicator");
   const int code = library();
-  if (code == MPI_SUCCESS && (team == nullptr || !team->settled)) note_success(comm);
+  if (has_begun(code) && (team == nullptr || !team->settled)) note_success(comm);
   return code;
 }
 

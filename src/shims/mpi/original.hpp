@@ -19,6 +19,7 @@ namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
   X(Abort, (MPI_Comm, int))                                                                                    \
   X(Cancel, (MPI_Request*))                                                                                    \
   X(Comm_call_errhandler, (MPI_Comm, int))                                                                     \
+  X(Error_class, (int code, int* error_class))                                                                 \
   X(Comm_create, (MPI_Comm, MPI_Group, MPI_Comm*))                                                             \
   X(Comm_create_group, (MPI_Comm, MPI_Group, int tag, MPI_Comm*))                                              \
   X(Comm_create_keyval, (MPI_Comm_copy_attr_function*, MPI_Comm_delete_attr_function*, int*, void*))           \

@@ -126,6 +126,20 @@ def test_behind(mpi):
             fail(f"{way}: these should have got through by {most} collectives:\n{text}")
 
 
+def test_corners(mpi):
+    """What programs seldom do, and the test itself against the library."""
+    program = mpi.program("corners")
+    for ranks, variables in ((2, {"SMELT_MPI": "0"}), (2, {}), (3, {"SMELT_MPI_RACE": "0"}),
+                             (3, {"SMELT_MPI_AFTER": "7", "SMELT_VERBOSE": "1"})):
+        for mode in ("pairs", "callbacks", "absent", "wrong", "types", "lengths"):
+            text = mpi.run(ranks, program, mode, within=60, variables=variables)
+            if "all right" not in text:
+                fail(f"{mode}: did not get through:\n{text}")
+        text = mpi.run(ranks, program, "ending", within=60, variables={"SMELT_VERBOSE": "1", **variables})
+        if text.count("ended well") != ranks or ("SMELT_MPI" not in variables) != bool(re.search("taken over [1-9]", text)):
+            fail(f"not all ranks ended well, or there is no report of smelt's:\n{text}")
+
+
 def test_repeats(mpi):
     """Calls like earlier ones, without the report's samples and with them; and the test itself against the library."""
     for ranks, variables in ((1, {}), (2, {}), (3, {}), (3, {"SMELT_VERBOSE": "1"}), (2, {"SMELT_MPI": "0"})):

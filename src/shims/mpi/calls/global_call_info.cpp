@@ -19,6 +19,68 @@ MPI_Count sum_of(const Integers& counts, int ranks) noexcept {
   return sum;
 }
 
+/// Whether the library reports a buffer as an error. Types that are not dense may have absolute addresses.
+bool is_wrong(const void* data, MPI_Count count, MPI_Datatype type) noexcept {
+  const Type* const layout = type_of(type);
+  if (layout == nullptr || count < 0) return true;
+  return data == nullptr && count > 0 && layout->size > 0 && layout->dense;
+}
+
+bool is_wrong(const Integers& counts, int ranks) noexcept {
+  for (int i = 0; !(counts == nullptr) && i < ranks; ++i) {
+    if (counts[i] < 0) return true;
+  }
+  return false;
+}
+
+/// The buffers that a rank needs in a call.
+struct Needs {
+  bool in, out;
+
+  Needs(const MpiTeam& team, const CallSignature& call) noexcept
+      : in(call.in != MPI_IN_PLACE), out(call.out != MPI_IN_PLACE) {
+    const bool root = call.root == team.rank;
+    switch (call.operation) {
+      case SMELT_BROADCAST: in = false; break;
+      case SMELT_SCATTER:
+      case SMELT_SCATTERV: in = root; break;
+      case SMELT_REDUCE:
+      case SMELT_GATHER:
+      case SMELT_GATHERV: out = root; break;
+      case SMELT_EXSCAN: out = team.rank != 0 || !in; break;
+      default: break;
+    }
+  }
+};
+
+bool has_root(const MpiTeam& team, const CallSignature& call) noexcept {
+  return call.root >= 0 && call.root < team.size;
+}
+
+bool is_wrong(const MpiTeam& team, const CallSignature& call) noexcept {
+  const bool reduces = is_reduction(call.operation), one_type = reduces || call.operation == SMELT_BROADCAST;
+  if (!has_root(team, call) || (reduces && call.op == MPI_OP_NULL)) return true;
+  const Needs needs(team, call);
+  if (needs.in && is_wrong(call.in, call.in_count, call.in_type)) return true;
+  return needs.out &&
+         is_wrong(call.out, one_type ? call.in_count : call.out_count, one_type ? call.in_type : call.out_type);
+}
+
+/// Of the sides with a count for each rank only the counts are looked at.
+bool is_wrong(const MpiTeam& team, const UnevenSignature& call) noexcept {
+  const CallSignature& one = call.one;
+  if (!has_root(team, one) || (is_reduction(one.operation) && one.op == MPI_OP_NULL)) return true;
+  const bool counts = call.only_rank < 0 || call.only_rank == team.rank;
+  if (counts && (is_wrong(call.in_counts, team.size) || is_wrong(call.out_counts, team.size))) return true;
+  const Needs needs(team, one);
+  switch (one.operation) {
+    case SMELT_SCATTERV: return needs.out && is_wrong(one.out, one.out_count, one.out_type);
+    case SMELT_GATHERV:
+    case SMELT_ALLGATHERV: return needs.in && is_wrong(one.in, one.in_count, one.in_type);
+    default: return false;
+  }
+}
+
 /// `bytes`: 0 if there are none, or not all ranks know their number.
 GlobalCallInfo with_cell(const MpiTeam& team, const CallSignature& call, std::size_t bytes, bool any_size) noexcept {
   GlobalCallInfo info{.bytes = bytes};
@@ -37,6 +99,7 @@ GlobalCallInfo with_cell(const MpiTeam& team, const CallSignature& call, std::si
 }  // namespace
 
 GlobalCallInfo global_info_of(const MpiTeam& team, const CallSignature& call) noexcept {
+  if (is_wrong(team, call)) return {.is_wrong = true};
   const bool root = call.root == team.rank;
   bool sends = true;  // whether the send arguments are significant on this rank
   if (call.operation == SMELT_SCATTER) sends = root;
@@ -47,6 +110,7 @@ GlobalCallInfo global_info_of(const MpiTeam& team, const CallSignature& call) no
 }
 
 GlobalCallInfo global_info_of(const MpiTeam& team, const UnevenSignature& call) noexcept {
+  if (is_wrong(team, call)) return {.is_wrong = true};
   switch (call.one.operation) {
     case SMELT_REDUCE_SCATTERV:
       return with_cell(team, call.one, bytes_of(sum_of(call.in_counts, team.size), call.one.in_type), false);
@@ -69,6 +133,7 @@ MpiTeam* firm(MPI_Comm comm, const CallSignature& one, const Like& call) noexcep
   MpiTeam* const team = need_team(comm);
   if (team == nullptr) return nullptr;
   const GlobalCallInfo info = global_info_of(*team, call);
+  if (info.is_wrong) return nullptr;
   if (!info.alternates) return team;
   if (info.bytes != 0) team->alternating = {one.op, one.in_type};
   return nullptr;

@@ -17,6 +17,9 @@ struct GlobalCallInfo {
   bool alternates = true;
   std::size_t bytes = 0;          ///< of the vector or the block; 0: empty, or not known to all ranks
   SelectionCell* cell = nullptr;  ///< null: the call is not raced
+  /// This rank's arguments are wrong. The library reports that, and the rank calls again: it must not count the call,
+  /// as the others do not make it.
+  bool is_wrong = false;
 };
 
 GlobalCallInfo global_info_of(const MpiTeam& team, const CallSignature& call) noexcept;

@@ -50,6 +50,8 @@ const PredefinedOperators& known() noexcept {
 /// Memory for elements that must be unpacked or aligned for the library.
 class AlignedElements {
  public:
+  static constexpr std::size_t most_here = 2048;  ///< bytes without allocation
+
   explicit AlignedElements(std::size_t bytes) noexcept {
     if (bytes <= sizeof here_) return;
     far_.reset(new (std::nothrow) std::byte[bytes]);
@@ -57,7 +59,7 @@ class AlignedElements {
   std::byte* data() noexcept { return far_ != nullptr ? far_.get() : here_; }
 
  private:
-  alignas(16) std::byte here_[2048];
+  alignas(16) std::byte here_[most_here];
   std::unique_ptr<std::byte[]> far_;
 };
 
@@ -93,7 +95,7 @@ void combine_unaligned(std::byte* accumulator, const std::byte* operand, std::si
   std::memcpy(accumulator, left.data(), bytes);
 }
 
-/// For packed elements: unpacks them for the user's function.
+/// For packed elements: unpacks them for the operator.
 void combine_packed(std::byte* accumulator, const std::byte* operand, std::size_t count, const Operator& by) {
   MPI_Aint lower = 0, span = 0;
   original.Type_get_true_extent(by.type, &lower, &span);
@@ -144,8 +146,9 @@ bool is_predefined(MPI_Op op) noexcept {
 void combine(void* accumulator, const void* operand, std::size_t count, void* context) noexcept {
   const auto& by = *static_cast<const Operator*>(context);
   const std::size_t bytes = by.element_bytes();
-  // Pieces that fit the buffers above, and an int.
-  const std::size_t most = std::max<std::size_t>(1, (std::size_t{1} << 20) / std::max<std::size_t>(1, bytes));
+  // Pieces that fit the buffers above, and an int; pairs with gaps stay in the cache.
+  const std::size_t room = by.raw() || by.user ? std::size_t{1} << 20 : AlignedElements::most_here / 2;
+  const std::size_t most = std::max<std::size_t>(1, room / std::max<std::size_t>(1, bytes));
   const auto alignment = by.raw() ? alignment_of(*by.layout) : 1;
   auto* to = static_cast<std::byte*>(accumulator);
   const auto* from = static_cast<const std::byte*>(operand);

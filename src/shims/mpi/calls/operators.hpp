@@ -19,11 +19,10 @@ struct Operator {
   bool commutative = true;
   int plain = -1;  ///< smelt_op, where smelt knows the operator and the type; else -1
 
-  /// How smelt sees an element: as it lies in memory, where that is so on all ranks, else packed. Ranks may
-  /// describe the elements that a user's operator combines by different types.
-  bool raw() const noexcept { return layout->dense || gaps(); }
-  bool gaps() const noexcept { return layout->predefined && !user; }
-  std::size_t element_bytes() const noexcept { return gaps() ? layout->extent : layout->size; }
+  /// How smelt sees an element: its `size` bytes in order, which lie so in memory or are packed. Ranks may describe the
+  /// elements that a user's operator combines by different types. Pairs have gaps, too, which are the program's own.
+  bool raw() const noexcept { return layout->dense; }
+  std::size_t element_bytes() const noexcept { return layout->size; }
 };
 
 /// Fills in `to` from what MPI requires to be the same on all ranks; false for a pair that the standard does not

@@ -9,7 +9,7 @@
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
 namespace {
 
-/// Used instead of a null pointer for empty data.
+/// Used instead of a null pointer for data that is empty or not significant. Other null pointers smelt refuses.
 std::byte nothing[1];
 
 void* or_nothing(void* data) { return data == nullptr ? nothing : data; }
@@ -53,7 +53,7 @@ bool TranslatedCall::blocks_of(RankBlocks& blocks) {
   if (blocks.counts == nullptr || blocks.offsets == nullptr) return false;
   for (int i = 0; i < blocks.blocks; ++i) {
     if (blocks.counts[i] < 0) return false;
-    if (i > 0 && blocks.types == nullptr) continue;
+    if (blocks.types == nullptr ? i > 0 : blocks.counts[i] == 0) continue;
     const Type* const layout = type_of(blocks.type_of_block(i));
     if (layout == nullptr) return false;
     note(blocks.type_of_block(i), *layout);
@@ -63,7 +63,7 @@ bool TranslatedCall::blocks_of(RankBlocks& blocks) {
 
 /// The contiguous bytes of a rank's input; packs it if necessary.
 void* TranslatedCall::reads(const Run& run) {
-  if (run.layout->dense) return or_nothing(run.data);
+  if (run.layout->dense) return run.bytes() == 0 ? or_nothing(run.data) : run.data;
   std::byte* copy = rare_state().packed_in.make(run.bytes());
   error_ = pack(run.data, run.count, run.type, *run.layout, copy);
   return copy;
@@ -71,7 +71,7 @@ void* TranslatedCall::reads(const Run& run) {
 
 /// The same for its output. `with_contents`: the former contents are needed.
 void* TranslatedCall::writes(const Run& run, bool with_contents) {
-  if (run.layout->dense) return or_nothing(run.data);
+  if (run.layout->dense) return run.bytes() == 0 ? or_nothing(run.data) : run.data;
   std::byte* copy = rare_state().packed_out.make(run.bytes());
   if (with_contents) error_ = pack(run.data, run.count, run.type, *run.layout, copy);
   rare_state().later = RareState::Later::run;
@@ -85,24 +85,28 @@ void* TranslatedCall::lay_out(const RankBlocks& blocks, Packed& packed, SmallArr
   std::size_t* const bytes = counts.make(blocks.blocks);
   std::size_t* const begins = offsets.make(blocks.blocks);
   bool dense = true;
-  std::ptrdiff_t first = 0;
+  std::optional<std::ptrdiff_t> first;
   for (int i = 0; i < blocks.blocks; ++i) {
+    bytes[i] = 0;
+    if (blocks.counts[i] == 0) continue;  // of a type that may be none
     const Type& layout = *type_of(blocks.type_of_block(i));
     bytes[i] = static_cast<std::size_t>(blocks.counts[i]) * layout.size;
     if (bytes[i] == 0) continue;
     dense = dense && layout.dense;
-    first = std::min(first, blocks.block(i) - static_cast<std::byte*>(blocks.data));
+    const auto offset = blocks.block(i) - static_cast<std::byte*>(blocks.data);
+    first = std::min(first.value_or(offset), offset);
   }
   if (dense) {
     for (int i = 0; i < blocks.blocks; ++i) {
       const auto offset = blocks.block(i) - static_cast<std::byte*>(blocks.data);
-      begins[i] = bytes[i] == 0 ? 0 : static_cast<std::size_t>(offset - first);
+      begins[i] = bytes[i] == 0 ? 0 : static_cast<std::size_t>(offset - *first);
     }
-    return or_nothing(advance(blocks.data, first));
+    return first ? advance(blocks.data, *first) : or_nothing(blocks.data);
   }
   std::exclusive_scan(bytes, bytes + blocks.blocks, begins, std::size_t{0});
   std::byte* const copy = packed.make(begins[blocks.blocks - 1] + bytes[blocks.blocks - 1]);
   for (int i = 0; with_contents && i < blocks.blocks && error_ == MPI_SUCCESS; ++i) {
+    if (blocks.counts[i] == 0) continue;
     const MPI_Datatype type = blocks.type_of_block(i);
     error_ = pack(blocks.block(i), static_cast<std::size_t>(blocks.counts[i]), type, *type_of(type), copy + begins[i]);
   }
@@ -138,6 +142,7 @@ int TranslatedCall::finish() noexcept {
   } else if (rare_state_->later == RareState::Later::blocks) {
     const RankBlocks& blocks = rare_state_->later_blocks;
     for (int i = 0; i < blocks.blocks && error_ == MPI_SUCCESS; ++i) {
+      if (blocks.counts[i] == 0) continue;
       const MPI_Datatype type = blocks.type_of_block(i);
       error_ = unpack(packed + call.out_offsets[i], blocks.block(i), static_cast<std::size_t>(blocks.counts[i]), type,
                       *type_of(type));
@@ -185,24 +190,22 @@ TranslatedCall::Disposition TranslatedCall::bcast(const MpiTeam& team, void* dat
 TranslatedCall::Disposition TranslatedCall::reduction(const MpiTeam& team, smelt_operation operation, const void* in,
                                                       void* out, long long in_count, long long out_count,
                                                       MPI_Datatype type, MPI_Op op, bool gives_result) {
-  Run source, target;
+  Run source;
   const bool in_place = in == MPI_IN_PLACE;
-  if (!run_of(in_place ? out : in, in_count, type, source) || !run_of(out, out_count, type, target)) {
-    return pass(wrong_arguments);
-  }
+  if (!run_of(in_place ? out : in, in_count, type, source) || out_count < 0) return pass(wrong_arguments);
   if (in_place && !gives_result) return pass(wrong_arguments);
+  const Run target{out, static_cast<std::size_t>(out_count), type, source.layout};
   if (!operator_of(op, type, *source.layout, by)) return pass(other_operator);
   if (source.bytes() == 0) return Disposition::done;
-  const bool exclusive = operation == SMELT_EXSCAN && team.rank == 0;
-  if (by.raw()) {
-    call.in = source.data;
-    call.out = gives_result ? target.data : nullptr;
+  if (!in_place && operation == SMELT_EXSCAN && team.rank == 0) {  // which gets nothing
+    call.in = reads(source);
+    call.out = or_nothing(out);
   } else if (in_place) {
     call.in = call.out = writes(source, true);
-    rare_state().later_run.count = target.count;
+    if (!by.raw()) rare_state().later_run.count = target.count;
   } else {
     call.in = reads(source);
-    call.out = gives_result ? writes(target, exclusive) : nullptr;
+    call.out = gives_result ? writes(target, false) : nullptr;
   }
   call.operation = operation;
   call.count = static_cast<std::size_t>(out_count);

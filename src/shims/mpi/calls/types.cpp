@@ -292,17 +292,26 @@ int key() noexcept {
   return made;
 }
 
+/// What a type has as its attribute, or null.
+const Type* attached_to(MPI_Datatype type) noexcept {
+  void* value = nullptr;
+  int found = 0;
+  const bool there = original.Type_get_attr(type, key(), &value, &found) == MPI_SUCCESS && found != 0;
+  return there ? static_cast<const Type*>(value) : nullptr;
+}
+
 /// Not predefined, or not in the table.
 const Type* derived(MPI_Datatype type) noexcept {
   if (!usable(type)) return nullptr;  // or it has not been committed
-  void* value = nullptr;
-  int found = 0;
-  if (original.Type_get_attr(type, key(), &value, &found) != MPI_SUCCESS) return nullptr;
-  if (found != 0) return static_cast<const Type*>(value);
+  if (const Type* const known = attached_to(type); known != nullptr) return known;
   try {
     auto made = std::make_unique<Type>();
     if (!measure(type, *made)) return nullptr;
     made->dense = is_dense(type);
+    // A second attribute would free the first one, which another thread may use.
+    static constinit std::mutex attaching;
+    const std::lock_guard lock(attaching);
+    if (const Type* const known = attached_to(type); known != nullptr) return known;
     if (original.Type_set_attr(type, key(), made.get()) != MPI_SUCCESS) return nullptr;
     return made.release();
   } catch (const std::bad_alloc&) {
@@ -345,6 +354,38 @@ class NonNullBuffer {
   MPI_Datatype made_ = MPI_DATATYPE_NULL;
 };
 
+/// Pairs as they lie in memory or packed: a value, and an int somewhere behind it.
+struct PairPlaces {
+  std::size_t index, stride;
+};
+
+template <std::size_t value>
+void copy_pairs(const std::byte* from, PairPlaces there, std::byte* to, PairPlaces here, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i, from += there.stride, to += here.stride) {
+    std::memcpy(to, from, value);
+    std::memcpy(to + here.index, from + there.index, sizeof(int));
+  }
+}
+
+/// Copies pairs with gaps, which the library does elsewhere as slowly as any type. False: these are no such pairs.
+bool copy_pairs(const void* from, void* to, std::size_t count, const Type& layout, bool packs) noexcept {
+  if (layout.kind != Kind::pair || layout.dense || from == nullptr || to == nullptr) return false;
+  const std::size_t value = layout.size - sizeof(int);
+  const PairPlaces packed{value, layout.size};
+  const PairPlaces apart{(value + alignof(int) - 1) / alignof(int) * alignof(int), layout.extent};  // a struct of C
+  const auto copy = [&]<std::size_t width>() {
+    copy_pairs<width>(static_cast<const std::byte*>(from), packs ? apart : packed, static_cast<std::byte*>(to),
+                      packs ? packed : apart, count);
+    return true;
+  };
+  switch (value) {
+    case sizeof(short): return copy.template operator()<sizeof(short)>();
+    case sizeof(double): return copy.template operator()<sizeof(double)>();
+    case sizeof(long double): return copy.template operator()<sizeof(long double)>();
+    default: return false;
+  }
+}
+
 }  // namespace
 
 constinit std::atomic<std::uint32_t> type_generation{1};
@@ -360,6 +401,7 @@ const Type* look_up_type(MPI_Datatype type) noexcept {
 }
 
 int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& layout, std::byte* to) noexcept {
+  if (copy_pairs(from, to, count, layout, true)) return MPI_SUCCESS;
   for (std::size_t done = 0, part; done < count; done += part) {
     part = std::min(count - done, batch_of(layout));
     int position = 0;
@@ -374,6 +416,7 @@ int pack(const void* from, std::size_t count, MPI_Datatype type, const Type& lay
 }
 
 int unpack(const std::byte* from, void* to, std::size_t count, MPI_Datatype type, const Type& layout) noexcept {
+  if (copy_pairs(from, to, count, layout, false)) return MPI_SUCCESS;
   for (std::size_t done = 0, part; done < count; done += part) {
     part = std::min(count - done, batch_of(layout));
     int position = 0;

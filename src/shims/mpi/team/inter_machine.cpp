@@ -69,7 +69,7 @@ std::unique_ptr<std::byte[]> room(std::size_t bytes) { return std::unique_ptr<st
 }  // namespace
 
 InterMachineReduction::InterMachineReduction(const TranslatedCall& task) : op_(task.by.op), type_(task.by.type) {
-  if (task.by.layout->predefined && !task.by.user) return;
+  if (task.by.raw() && !task.by.user) return;
   const std::lock_guard lock(bridging);
   bridges().reserve(bridges().size() + 1);
   own_ = true;

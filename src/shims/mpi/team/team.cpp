@@ -215,8 +215,38 @@ MpiTeam* look_up_team(MPI_Comm comm) noexcept {
   return found->second;
 }
 
+namespace {
+
+/// Communicators that this thread is freeing, of which the program's delete callbacks may call collectives. A team made
+/// then would outlive its communicator. By thread, as another one may get the same handle for a new communicator.
+class FreedCommunicator {
+ public:
+  explicit FreedCommunicator(MPI_Comm comm) noexcept : comm_(comm), outer_(std::exchange(innermost, this)) {}
+  FreedCommunicator(const FreedCommunicator&) = delete;
+  FreedCommunicator& operator=(const FreedCommunicator&) = delete;
+  ~FreedCommunicator() { innermost = outer_; }
+
+  static bool is_among(MPI_Comm comm) noexcept {
+    for (const auto* each = innermost; each != nullptr; each = each->outer_) {
+      if (each->comm_ == comm) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constinit thread_local const FreedCommunicator* innermost;
+
+  MPI_Comm comm_;
+  const FreedCommunicator* outer_;
+};
+
+constinit thread_local const FreedCommunicator* FreedCommunicator::innermost = nullptr;
+
+}  // namespace
+
 MpiTeam* need_team(MPI_Comm comm) noexcept {
   if (MpiTeam* const team = find_team(comm); team != nullptr) return team;
+  if (FreedCommunicator::is_among(comm)) return nullptr;
   try {
     MpiTeam* const team = make_team(comm);
     // Outside of the registry's lock, as a tool may access attributes.
@@ -309,11 +339,14 @@ int report_failure(MpiTeam& team, int code) {
 
 namespace {
 
-/// Before MPI_Comm_free or _disconnect. Ends an agreement, whose pending collective would keep the communicator alive
-/// or crash Open MPI 4.1.
+/// MPI_Comm_free or _disconnect. The team goes first, on all ranks: the program's delete callbacks may be called before
+/// the shim's on some of them, and may call collectives, which the library then serves on all. So does an agreement,
+/// whose pending collective would keep the communicator alive or crash Open MPI 4.1.
 int free_comm(MPI_Comm* comm, int (*library)(MPI_Comm*)) {
-  const bool goes = comm != nullptr && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF;
-  if (MpiTeam* const team = goes ? find_team(*comm) : nullptr; team != nullptr) team->agreement.reset();
+  const bool goes = comm != nullptr && *comm != MPI_COMM_NULL && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF;
+  if (!goes) return library(comm);
+  if (find_team(*comm) != nullptr) original.Comm_delete_attr(*comm, keyval);  // calls forget()
+  const FreedCommunicator freed(*comm);
   return library(comm);
 }
 
