@@ -262,9 +262,16 @@ inline constexpr std::size_t most_pus_in_full = 256;
 /// its pairs keeps all cells. Cost: O(n^2) of each matrix that holds all cells.
 Machine with_costs_by_class(Machine machine, double noise);
 
+/// The longest name of a machine, and any other text in its file.
+inline constexpr std::size_t most_text_bytes = 4096;
+
 /// Reads a machine file (JSON, schema "smelt-machine/1" or "smelt-machine/2"). The error names file, key and reason.
 /// Never returns a half-loaded machine.
 Result<Machine> load_machine(const std::filesystem::path& file);
+
+/// The same from an open file such as standard input, which is read to its end; `origin` stands for the file name in
+/// errors.
+Result<Machine> load_machine(int descriptor, const std::string& origin);
 
 /// The same from memory; `origin` stands for the file name in errors.
 Result<Machine> parse_machine(std::string_view json, const std::string& origin);
@@ -283,8 +290,16 @@ Result<void> save_machine(const Machine& machine, const std::filesystem::path& f
 /// without a home, /tmp/smelt-<uid>. The directory may not be there yet.
 std::filesystem::path cache_path(const std::string& fingerprint);
 
+/// Where save_cached_machine() keeps a model of this machine: at cache_path(), or, if it lacks some of the PUs, at
+/// <fingerprint>-<hash of its PUs>.json beside that, where it replaces no model of other PUs.
+std::filesystem::path cached_machine_path(const Machine& measured);
+
+/// Writes a measured model of this machine to cached_machine_path(), and creates the directory if there is none.
+Result<void> save_cached_machine(const Machine& measured);
+
 /// The measured model of this machine from the cache, if there is one and it still fits the
 /// hardware: same fingerprint, same PUs, and all PUs that this process may use were measured.
+/// Of several that fit, the one with the most PUs: so processes that may use different PUs find the same one.
 /// not_found otherwise. A damaged file is an error.
 Result<Machine> load_cached_machine();
 

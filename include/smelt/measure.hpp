@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "smelt/error.hpp"
 #include "smelt/machine.hpp"
@@ -15,10 +16,17 @@ struct MeasureProgress {
   double eta_s = 0.0;     ///< estimated seconds left
 };
 
+/// What a measurement did not get, such as "memory: copies".
+struct Unmeasured {
+  std::string what;
+  Error why;  ///< timed_out: a larger budget helps
+};
+
 struct MeasureOptions {
   double budget_s = 30.0;                                ///< wall-clock limit of the whole measurement
   bool quick = false;                                    ///< a tenth of the repetitions, wider confidence intervals
   std::function<void(const MeasureProgress&)> progress;  ///< called on the measuring thread, a few times a second
+  std::vector<Unmeasured>* left_out = nullptr;           ///< gets what the model lacks
 };
 
 /// Discovers this machine and measures every ordered pair of PUs that the process may use, or,

@@ -102,7 +102,7 @@ struct Plan {
 struct PlanOptions {
   std::string topology = "best";  ///< a name out of topologies(); "k-nomial:3" sets the radix
   std::optional<int> root;        ///< rank; free choice if unset
-  double search_ms = 1000.0;      ///< budget of the search in `best` and `optimal`; 0: construction alone
+  double search_ms = 1000.0;      ///< budget of the search; 0: `best` only constructs, `optimal` has no limit
   bool completion = false;        ///< add the completion message of [Smelt16] 5.1 to predicted_ns
   std::uint64_t seed = 1;         ///< of randomized search; same input, seed and step count: same tree
 };

@@ -1,8 +1,10 @@
 #include "smelt/settings.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/settings.hpp"
@@ -20,6 +22,13 @@ bool is_choice(std::string_view value, std::string_view choices) {
     choices.remove_prefix(end + 1);
   }
   return false;
+}
+
+std::optional<int> parse_count(const std::string& text) {
+  int value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, problem] = std::from_chars(text.data(), end, value);
+  return problem == std::errc() && last == end ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -88,6 +97,11 @@ std::vector<std::string> check_settings() {
   const auto ranks = setting_value("SMELT_MPI_RANKS");
   if (!ranks.empty() && !is_choice(ranks, "here|all")) {
     problems.push_back(fmt::format("SMELT_MPI_RANKS={}: must be one of here, all", ranks));
+  }
+  for (const auto& [name, least] : {std::pair("SMELT_MPI_AFTER", 1), std::pair("SMELT_MPI_RACE", 0)}) {
+    const auto value = setting_value(name);
+    if (parse_count(value).value_or(-1) >= least) continue;
+    problems.push_back(fmt::format("{}={}: not a whole number >= {}", name, value, least));
   }
   for (const char* name : {"SMELT_MPI", "SMELT_OPENMP", "SMELT_PTHREAD", "SMELT_REVALIDATE", "SMELT_VERBOSE"}) {
     const auto value = setting_value(name);

@@ -56,6 +56,12 @@ TEST(Settings, ChecksTheValueOfEachSetting) {
   }
   for (const char* good : {"spin", "yield", "sleep", "auto"}) EXPECT_EQ(problems_of("SMELT_WAIT", good), 0) << good;
   for (const char* bad : {"spi", "spin|yield", "aut", "o"}) EXPECT_EQ(problems_of("SMELT_WAIT", bad), 1) << bad;
+  for (const char* name : {"SMELT_MPI_AFTER", "SMELT_MPI_RACE"}) {
+    for (const char* good : {"1", "64", "2147483647", ""}) EXPECT_EQ(problems_of(name, good), 0) << name << good;
+    for (const char* bad : {"abc", "1e3", "-1", "1.5", " 1", "2147483648"}) EXPECT_EQ(problems_of(name, bad), 1) << bad;
+  }
+  EXPECT_EQ(problems_of("SMELT_MPI_RACE", "0"), 0);
+  EXPECT_EQ(problems_of("SMELT_MPI_AFTER", "0"), 1);
   for (const char* good : {"here", "all", ""}) EXPECT_EQ(problems_of("SMELT_MPI_RANKS", good), 0) << good;
   for (const char* bad : {"hre", "her", "2"}) EXPECT_EQ(problems_of("SMELT_MPI_RANKS", bad), 1) << bad;
   for (const char* any : {"x", "/"}) EXPECT_EQ(problems_of("SMELT_CACHE_DIR", any), 0) << any;

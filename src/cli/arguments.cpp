@@ -1,13 +1,12 @@
 #include "cli/arguments.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
-#include <iostream>
-#include <iterator>
 #include <numeric>
 #include <set>
 
@@ -56,15 +55,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return d[a.size()][b.size()];
-}
-
-Machine read_standard_input() {
-  std::string text;
-  char buffer[1 << 16];
-  while (std::cin.read(buffer, sizeof buffer) || std::cin.gcount() > 0) {
-    text.append(buffer, static_cast<std::size_t>(std::cin.gcount()));
-  }
-  return take(parse_machine(text, "standard input"));
 }
 
 Machine load_own_model() {
@@ -143,6 +133,12 @@ std::vector<int> parse_index_list(const std::string& option, const std::string& 
   return list;
 }
 
+std::vector<std::string> given_names(const std::string& option, const std::string& text) {
+  auto names = split_names(text);
+  if (names.empty() && !text.empty()) fail_usage("{} '{}': empty; name at least one, or leave it out", option, text);
+  return names;
+}
+
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string* nearest = nullptr;
   std::size_t least = name.size() / 3 + 2;
@@ -173,7 +169,9 @@ void check_topology_name(const std::string& option, const std::string& text) {
 }
 
 Machine load_model(const std::string& file, bool need_costs) {
-  Machine machine = file == "-" ? read_standard_input() : file.empty() ? load_own_model() : take(load_machine(file));
+  Machine machine = file == "-"    ? take(load_machine(STDIN_FILENO, "standard input"))
+                    : file.empty() ? load_own_model()
+                                   : take(load_machine(file));
   if (need_costs && !machine.has_costs()) {
     fail("{}: holds no measured costs: run `smelt measure` on that machine", file.empty() ? "the cached model" : file);
   }
@@ -251,7 +249,7 @@ void add_plan_options(Command& command, PlanArguments& arguments, bool one_plan,
   command.value(
       "--search-ms", "NUMBER",
       [&arguments](const std::string& text) { arguments.search_ms = parse_number("--search-ms", text, 0, 3.6e6); },
-      "search budget in ms; 0: construction alone (default 1000; 250 for more than 512 ranks)");
+      "ms to search; 0: best does not, optimal has no limit (default 1000; 250 over 512 ranks)");
   command.flag("--completion", arguments.completion, "add the completion message of the published measurements");
   command.flag("--json", arguments.json, "print JSON");
   command.flag("--all", arguments.all, "print all ranks, even if there are more than 64");

@@ -26,6 +26,9 @@ std::vector<int> parse_index_list(const std::string& option, const std::string& 
 /// The comma-separated parts of a text, without empty ones.
 std::vector<std::string> split_names(const std::string& text);
 
+/// The same of an option's text; empty if the option is absent. A text without any is a Failure.
+std::vector<std::string> given_names(const std::string& option, const std::string& text);
+
 /// "; did you mean 'x'?" with the nearest of the candidates, or "" if none is near.
 std::string suggestion(std::string_view name, const std::vector<std::string>& candidates);
 

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "cli/command.hpp"
+#include "cli/interrupt.hpp"
 
 namespace smelt::cli {
 namespace {
@@ -157,6 +158,19 @@ int rank_in(const Json& document, const char* key, int ranks, const std::string&
   return rank.get<int>();
 }
 
+/// Where a file is written.
+struct WriteTarget {
+  std::string file;      ///< without links
+  bool replace = false;  ///< by a new file beside it; false: a device or pipe, which is written to directly
+};
+
+WriteTarget target_of(const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const std::string target = fs::is_symlink(file, ignored) ? fs::weakly_canonical(file, ignored).string() : file;
+  return {target, !fs::exists(target, ignored) || fs::is_regular_file(target, ignored)};
+}
+
 Plan read_plan(const Machine& machine, const std::string& text, const std::string& origin) {
   const Json document = parse_document(text, origin);
   const Json& operation = required(document, "operation", origin);
@@ -293,10 +307,8 @@ Json timeline_document(const Simulation& simulation) {
 
 /// Complete or not at all. Links are followed; devices and pipes are written to directly.
 void write_file(const std::string& file, const std::string& text) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const std::string target = fs::is_symlink(file, ignored) ? fs::weakly_canonical(file, ignored).string() : file;
-  const bool replace = !fs::exists(target, ignored) || fs::is_regular_file(target, ignored);
+  const auto [target, replace] = target_of(file);
+  const HoldSignals until_written(target);
   const std::string written_to = replace ? fmt::format("{}.{}.tmp", target, getpid()) : target;
   std::FILE* stream = std::fopen(written_to.c_str(), "w");
   if (stream == nullptr) fail("{}: cannot write: {}", file, std::strerror(errno));
@@ -306,6 +318,15 @@ void write_file(const std::string& file, const std::string& text) {
   const int reason = errno;
   if (replace) std::remove(written_to.c_str());
   fail("{}: cannot write: {}", file, std::strerror(reason));
+}
+
+void check_writable(const std::string& file) {
+  const auto [target, replace] = target_of(file);
+  const auto directory = std::filesystem::path(target).parent_path().string();
+  if (!replace && std::filesystem::is_directory(target)) fail("{}: cannot write: {}", file, std::strerror(EISDIR));
+  const int allowed =
+      replace ? access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) : access(target.c_str(), W_OK);
+  if (allowed != 0) fail("{}: cannot write: {}", file, std::strerror(errno));
 }
 
 std::string read_file(const std::string& file) {
@@ -322,7 +343,8 @@ std::string read_file(const std::string& file) {
     text.append(buffer, static_cast<std::size_t>(source.gcount()));
     if (text.size() > max_plan_bytes) fail("{}: larger than {} MiB: not a plan", file, max_plan_bytes >> 20);
   }
-  if (source.bad()) fail("{}: cannot read: {}", file, std::strerror(errno));
+  // A directory as standard input: the stream takes the error for the end.
+  if (source.bad() || (file == "-" && std::ferror(stdin) != 0)) fail("{}: cannot read: {}", file, std::strerror(errno));
   return text;
 }
 

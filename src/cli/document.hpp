@@ -43,4 +43,7 @@ std::vector<int> os_indices(const Machine& machine, const Group& group);
 void write_file(const std::string& file, const std::string& text);
 std::string read_file(const std::string& file);
 
+/// A Failure if write_file could not write there now. For commands that take long before they write.
+void check_writable(const std::string& file);
+
 }  // namespace smelt::cli

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
 
 namespace smelt::cli {
 namespace {
@@ -35,11 +36,14 @@ void restore_signals() {
   if (closed_pipe_before != SIG_ERR) std::signal(SIGPIPE, closed_pipe_before);
 }
 
-HoldSignals::HoldSignals() {
+HoldSignals::HoldSignals(const std::string& file) {
+  std::error_code ignored;
   sigset_t held;
   sigemptyset(&held);
-  sigaddset(&held, SIGINT);
-  sigaddset(&held, SIGTERM);
+  if (!std::filesystem::exists(file, ignored) || std::filesystem::is_regular_file(file, ignored)) {
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGTERM);
+  }
   pthread_sigmask(SIG_BLOCK, &held, &before_);
 }
 

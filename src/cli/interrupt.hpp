@@ -3,6 +3,7 @@
 #pragma once
 
 #include <csignal>
+#include <string>
 
 namespace smelt::cli {
 
@@ -16,10 +17,11 @@ void ignore_closed_pipes();
 /// Restores the former disposition, before this process executes another program.
 void restore_signals();
 
-/// Blocks SIGINT and SIGTERM on this thread during its lifetime.
+/// Blocks SIGINT and SIGTERM on this thread during its lifetime, in which `file` is written. Does not if that is a pipe
+/// or a device, since writing to it may take for ever.
 class HoldSignals {
  public:
-  HoldSignals();
+  explicit HoldSignals(const std::string& file);
   ~HoldSignals();
   HoldSignals(const HoldSignals&) = delete;
   HoldSignals& operator=(const HoldSignals&) = delete;

@@ -32,7 +32,7 @@ constexpr const char* footer =
     "  smelt run ./app        run an unchanged pthread, OpenMP or MPI program with smelt\n"
     "  smelt graph run        a Green-Marl program on a graph\n\n"
     "`smelt COMMAND --help` explains a command and gives examples. Errors: one line on stderr.\n"
-    "Exit code: 0 done, 1 failed, 2 called wrongly. Every command has --json.\n";
+    "Exit code: 0 done, 1 failed, 2 called wrongly. All that print results have --json.\n";
 
 // "plan", or "graph run" for a command below another one.
 std::string full_name(const CLI::App& command) {
@@ -127,8 +127,11 @@ std::string describe(const CLI::App& app, const CLI::App* command, const CLI::Pa
   return fmt::format("{}: not understood{}; see `smelt{} --help`", word, near, where);
 }
 
-// The first name of "--numa,--numa-per-package".
-std::string shown_name(const std::string& names) { return names.substr(0, names.find(',')); }
+// The first long name of "-n,--rounds" or "--numa,--numa-per-package".
+std::string shown_name(const std::string& names) {
+  const auto dashes = names.find("--"), first = dashes == std::string::npos ? 0 : dashes;
+  return names.substr(first, names.find(',', first) - first);
+}
 
 }  // namespace
 
@@ -252,29 +255,33 @@ int Parser::split_rest(int argc, char** argv) const {
   return own;
 }
 
-int Parser::run(int argc, char** argv) {
+/// Does what the words ask for.
+int Parser::act(const CLI::App* command, int argc, char** argv) {
   CLI::App& app = *app_;
+  try {
+    app.parse(split_rest(argc, argv), argv);
+  } catch (const CLI::CallForHelp&) {
+    chosen_ = [&] { print(command != nullptr ? command->help() : app.help()); };
+  } catch (const CLI::CallForVersion&) {
+    chosen_ = [] { print(fmt::format("smelt {} ({})\n", version, commit)); };
+  }
+  if (chosen_) {
+    chosen_();
+    flush_output();
+    return exit_ok;
+  }
+  print(app.help());
+  flush_output();
+  print_error("no command: choose one of the above");
+  return exit_usage;
+}
+
+int Parser::run(int argc, char** argv) {
+  const CLI::App& app = *app_;
   const auto* command = called_command(app, argc, argv);
   const std::string where = command != nullptr ? full_name(*command) + ": " : "";
   try {
-    app.parse(split_rest(argc, argv), argv);
-    if (chosen_) {
-      chosen_();
-      flush_output();
-      return exit_ok;
-    }
-    print(app.help());
-    flush_output();
-    print_error("no command: choose one of the above");
-    return exit_usage;
-  } catch (const CLI::CallForHelp&) {
-    print(command != nullptr ? command->help() : app.help());
-    flush_output();
-    return exit_ok;
-  } catch (const CLI::CallForVersion&) {
-    print(fmt::format("smelt {} ({})\n", version, commit));
-    flush_output();
-    return exit_ok;
+    return act(command, argc, argv);
   } catch (const CLI::ParseError& error) {
     print_error(where + describe(app, command, error));
     return exit_usage;

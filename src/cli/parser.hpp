@@ -78,6 +78,7 @@ class Parser {
 
  private:
   int split_rest(int argc, char** argv) const;
+  int act(const CLI::App* command, int argc, char** argv);
 
   std::unique_ptr<CLI::App> app_;
   std::function<void()> chosen_;

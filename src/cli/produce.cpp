@@ -17,7 +17,7 @@ void produce(const Machine& machine, const ProduceArguments& arguments) {
     fail_usage("where to? Name a file with -o FILE, or ask for the text with --json");
   }
   if (!arguments.output.empty()) {
-    const HoldSignals until_saved;
+    const HoldSignals until_saved(arguments.output);
     take(save_machine(machine, arguments.output));
   }
   if (arguments.json || arguments.output.empty()) return print(format_machine(machine) + "\n");

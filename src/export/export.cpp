@@ -53,6 +53,12 @@ Machine with_overhead(Machine machine, double overhead_ns) {
   return machine;
 }
 
+/// The name stands in comments, which end with the line.
+std::string on_one_line(std::string name) {
+  for (char& c : name) c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
+  return name;
+}
+
 bool shares_pus(const Group& group) {
   return std::set<int>(group.pus.begin(), group.pus.end()).size() < group.pus.size();
 }
@@ -78,7 +84,8 @@ Result<RuntimeSettings> export_settings(const Machine& machine, const Group& gro
                                         const ExportOptions& options) {
   if (auto checked = check(machine, group, options); !checked) return checked.error();
   const bool passes_messages = runtime != Runtime::libomp && runtime != Runtime::xhc;
-  const Machine seen = with_overhead(machine, passes_messages ? options.message_overhead_ns : 0.0);
+  Machine seen = with_overhead(machine, passes_messages ? options.message_overhead_ns : 0.0);
+  seen.name = on_one_line(std::move(seen.name));
   const plan::ExportTarget job{seen, machine, group, options, shares_pus(group)};
   switch (runtime) {
     case Runtime::openmpi: return plan::export_openmpi(job);

@@ -176,6 +176,17 @@ TEST(Export, LongMessagesAndEmptyOnesStayWithTheRuntime) {
   }
 }
 
+// Shells read these files line by line.
+TEST(Export, ANameStaysWithinItsComment) {
+  Machine machine = machine_of(1, 4);
+  machine.name = "mine\ntouch x\r\x7f";
+  for (const Runtime runtime : runtimes()) {
+    const auto text = settings_of(machine, runtime).text;
+    EXPECT_THAT(text, Not(HasSubstr("\ntouch"))) << to_string(runtime);
+    EXPECT_EQ(text.find_first_of("\r\x7f"), std::string::npos) << to_string(runtime);
+  }
+}
+
 TEST(Export, RanksThatShareAPuStayWithTheRuntime) {
   const Machine machine = machine_of(1, 2);
   const Group crowded{{0, 1, 0, 1}};

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <filesystem>
 #include <new>
 #include <numeric>
-#include <system_error>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -148,15 +146,23 @@ Result<void> measure_copies(Machine& machine, const MeasureOptions& options, dou
   return {};
 }
 
+void leave_out(const MeasureOptions& options, std::string what, Error why) {
+  if (options.left_out != nullptr) options.left_out->push_back({std::move(what), std::move(why)});
+}
+
+Error no_time() { return make_error(Status::timed_out, "no time left"); }
+
 constexpr double memory_budget_s = 10.0;  ///< at most
 
 /// Adds the costs of memory if there is enough time and memory.
 void measure_memory(Machine& machine, const MeasureOptions& options, double deadline_s) {
   if (options.progress) options.progress({"memory", memory_fraction, 0.0});
   const double until_s = std::min(deadline_s, measure::monotonic_s() + memory_budget_s);
-  if (auto costs = measure::measure_node_memory(machine, measure::memory_effort(options.quick), until_s)) {
-    machine.memory = *std::move(costs);
-  }
+  auto measured = measure::measure_node_memory(machine, measure::memory_effort(options.quick), until_s);
+  if (!measured) return leave_out(options, "memory", measured.error());
+  machine.memory = std::move(measured->costs);
+  if (measured->left_out.empty()) return;
+  leave_out(options, fmt::format("memory: {}", fmt::join(measured->left_out, ", ")), no_time());
 }
 
 Result<Machine> measure_once(const Machine& machine, const MeasureOptions& options, double deadline_s) {
@@ -190,6 +196,7 @@ Result<Machine> measure_usable(const MeasureOptions& options) {
     measured = std::move(again);
   }
   if (!measured) return measured;
+  if (!measured->copy) leave_out(options, "copies", no_time());
   if (const auto calls = measure::time_calls(*measured, options.quick, deadline_s)) {
     measured->call_ns = calls->call_ns;
     measured->barrier_call_ns = calls->barrier_ns;
@@ -223,10 +230,7 @@ Result<Machine> measured_machine(const MeasureOptions& options) {
   auto machine = measure_machine(options);
   if (!machine) return machine;
   // The model is valid even if it cannot be cached. The next run measures again.
-  const auto file = cache_path(machine->fingerprint);
-  std::error_code ignored;
-  std::filesystem::create_directories(file.parent_path(), ignored);
-  (void)save_machine(*machine, file);
+  (void)save_cached_machine(*machine);
   return machine;
 }
 

@@ -87,13 +87,6 @@ void write_all(std::byte* data, std::size_t bytes) noexcept {
   asm volatile("" : : "r"(data) : "memory");
 }
 
-template <class Work>
-double best_ns(int repetitions, const Work& work) {
-  double best = INFINITY;
-  for (int i = 0; i < repetitions; ++i) best = std::min<double>(best, work());
-  return best;
-}
-
 /// Time from the common start of work(t) on one thread per PU (os_index) to the end of the last one. 0 if threads
 /// cannot be created.
 template <class Work>
@@ -138,21 +131,6 @@ std::size_t affordable(const MemoryView& view, int node, std::size_t wanted) {
   return bytes >= least_buffer_bytes ? bytes : 0;
 }
 
-/// Zeroed memory on a node; empty if it cannot be placed there.
-std::optional<PageMapping> buffer_on(const MemoryView& view, int node, std::size_t bytes, PageKind kind,
-                                     std::size_t page) {
-  if (bytes == 0) return std::nullopt;
-  auto mapping = PageMapping::map(bytes, kind, page);
-  if (!mapping) return std::nullopt;
-  if (view.nodes.size() > 1 && !set_node_policy(mapping->data(), mapping->size(), node)) return std::nullopt;
-  if (!populate(mapping->data(), mapping->size())) return std::nullopt;
-  if (view.nodes.size() > 1) {
-    const auto last = nodes_of_pages(mapping->data() + bytes - 4096, 4096, 4096);
-    if (last && last->front() != node) return std::nullopt;
-  }
-  return *std::move(mapping);
-}
-
 class NodeMemory {
  public:
   NodeMemory(const Machine& machine, const MemoryEffort& effort, double deadline_s)
@@ -171,20 +149,29 @@ class NodeMemory {
       all_pus_.push_back(pu.os_index);
     }
     huge_ = support_.transparent_bytes > 0;
+    forget_pages();
   }
 
-  Result<MemoryCosts> measure() {
+  Result<MeasuredMemory> measure() {
     const SavedAffinity saved;
-    measure_pairs();
+    const bool all_pairs = in_time([&] { measure_pairs(); });
     if (pairs_ == 0) {
-      return late() ? make_error(Status::timed_out, "no time left to measure memory")
-                    : make_error(Status::out_of_memory, "no NUMA node has memory to spare to measure on");
+      return all_pairs ? make_error(Status::out_of_memory, "no NUMA node has memory to spare to measure on")
+                       : make_error(Status::timed_out, "no time left");
     }
-    measure_pages();
-    measure_copies();
-    measure_interleaved();
-    if (late()) return make_error(Status::timed_out, "measuring memory took too long");
-    return std::move(costs_);
+    MeasuredMemory measured;
+    if (!all_pairs) measured.left_out.push_back("pairs of nodes");
+    if (!in_time([&] { measure_pages(); })) {
+      forget_pages();
+      measured.left_out.push_back("page sizes");
+    }
+    if (!in_time([&] { measure_copies(); })) {
+      forget_copies();
+      measured.left_out.push_back("copies");
+    }
+    if (!in_time([&] { measure_interleaved(); })) measured.left_out.push_back("interleaving");
+    measured.costs = std::move(costs_);
+    return measured;
   }
 
  private:
@@ -193,12 +180,55 @@ class NodeMemory {
                                                       &MemoryCosts::read_all_gbs, &MemoryCosts::write_all_gbs};
 
   bool late() const { return monotonic_s() > deadline_s_; }
+
+  /// Whether the work was done completely.
+  template <class Work>
+  bool in_time(const Work& work) {
+    complete_ = !late();
+    if (complete_) work();
+    return complete_;
+  }
+
+  /// The best of the repetitions for which there is time. Without any, what is being measured is not complete.
+  template <class Work>
+  double best_ns(const Work& work) {
+    double best = INFINITY;
+    int done = 0;
+    for (; done < effort_.repetitions && !late(); ++done) best = std::min<double>(best, work());
+    if (done == 0) complete_ = false;
+    return best;
+  }
+
+  /// Backs a mapping with memory, piece by piece as that takes long. False without memory or time.
+  bool populated(const PageMapping& mapping) {
+    constexpr std::size_t piece = 32 * mib;
+    for (std::size_t at = 0; at < mapping.size(); at += piece) {
+      if (late()) return complete_ = false;
+      if (!populate(mapping.data() + at, std::min(piece, mapping.size() - at))) return false;
+    }
+    return true;
+  }
+
+  /// Zeroed memory on a node; empty if it cannot be placed there, or without time.
+  std::optional<PageMapping> buffer_on(int node, std::size_t bytes, PageKind kind, std::size_t page) {
+    if (bytes == 0) return std::nullopt;
+    auto mapping = PageMapping::map(bytes, kind, page);
+    if (!mapping) return std::nullopt;
+    if (view_.nodes.size() > 1 && !set_node_policy(mapping->data(), mapping->size(), node)) return std::nullopt;
+    if (!populated(*mapping)) return std::nullopt;
+    if (view_.nodes.size() > 1) {
+      const auto last = nodes_of_pages(mapping->data() + bytes - 4096, 4096, 4096);
+      if (last && last->front() != node) return std::nullopt;
+    }
+    return *std::move(mapping);
+  }
+
   int os_index(std::size_t node) const { return machine_.numa_nodes[node].os_index; }
   PageKind large_kind() const { return huge_ ? PageKind::transparent : PageKind::base; }
   std::size_t large_page() const { return huge_ ? support_.transparent_bytes : support_.base_bytes; }
 
-  std::optional<PageMapping> large_buffer(std::size_t node, std::size_t wanted) const {
-    return buffer_on(view_, os_index(node), affordable(view_, os_index(node), wanted), large_kind(), large_page());
+  std::optional<PageMapping> large_buffer(std::size_t node, std::size_t wanted) {
+    return buffer_on(os_index(node), affordable(view_, os_index(node), wanted), large_kind(), large_page());
   }
 
   /// The kind of a pair: the firmware's distance, or 0 for a node's own memory.
@@ -212,19 +242,20 @@ class NodeMemory {
     return pus_[m].empty() ? 1000 + distance : distance;  // a node without PUs has another kind of memory
   }
 
-  void measure_pair(std::size_t a, std::size_t m, PageMapping& buffer) {
+  /// False if there was no time for all of it.
+  bool measure_pair(std::size_t a, std::size_t m, PageMapping& buffer) {
     std::byte* const data = buffer.data();
     const std::size_t bytes = buffer.size();
     (void)set_this_thread_affinity({pus_[a].front()});
     const double generator_ns = chase_ns(data, 4096, effort_.loads);
-    const double chase = best_ns(effort_.repetitions, [&] { return chase_ns(data, bytes, effort_.loads); });
+    const double chase = best_ns([&] { return chase_ns(data, bytes, effort_.loads); });
     // The subtracted time includes a load from the first-level cache, about a nanosecond.
     costs_.latency_ns(a, m) = std::max(1.0, chase - generator_ns + 1.0);
-    costs_.gather_ns(a, m) = best_ns(effort_.repetitions, [&] { return gather_ns(data, bytes, effort_.loads); });
+    costs_.gather_ns(a, m) = best_ns([&] { return gather_ns(data, bytes, effort_.loads); });
     const auto gbs = [&](const std::vector<int>& pus, const auto& work) {
       const std::size_t share = bytes / pus.size() / 64 * 64;
-      const double ns = best_ns(
-          effort_.repetitions, [&] { return together_ns(pus, [&](std::size_t t) { work(data + t * share, share); }); });
+      const double ns =
+          best_ns([&] { return together_ns(pus, [&](std::size_t t) { work(data + t * share, share); }); });
       return ns > 0.0 ? static_cast<double>(share * pus.size()) / ns : 0.0;
     };
     const std::vector<int> one = {pus_[a].front()};
@@ -232,22 +263,26 @@ class NodeMemory {
     costs_.write_gbs(a, m) = gbs(one, write_all);
     costs_.read_all_gbs(a, m) = pus_[a].size() == 1 ? costs_.read_gbs(a, m) : gbs(pus_[a], read_all);
     costs_.write_all_gbs(a, m) = pus_[a].size() == 1 ? costs_.write_gbs(a, m) : gbs(pus_[a], write_all);
-    ++pairs_;
+    if (complete_) {
+      ++pairs_;
+    } else {
+      for (const auto matrix : matrices) (costs_.*matrix)(a, m) = 0.0;
+    }
+    return complete_;
   }
 
   void measure_pairs() {
     constexpr int most_of_a_kind = 2;
     std::map<int, std::vector<std::pair<std::size_t, std::size_t>>> measured;
     const std::size_t nodes = pus_.size();
-    for (std::size_t m = 0; m < nodes && !late(); ++m) {
+    for (std::size_t m = 0; m < nodes && complete_; ++m) {
       std::optional<PageMapping> buffer;
-      for (std::size_t a = 0; a < nodes && !late(); ++a) {
+      for (std::size_t a = 0; a < nodes && complete_; ++a) {
         auto& of_kind = measured[kind_of(a, m)];
         if (pus_[a].empty() || of_kind.size() >= most_of_a_kind) continue;
         if (!buffer) buffer = large_buffer(m, effort_.buffer_bytes);
         if (!buffer) break;
-        measure_pair(a, m, *buffer);
-        of_kind.emplace_back(a, m);
+        if (measure_pair(a, m, *buffer)) of_kind.emplace_back(a, m);
       }
     }
     for (std::size_t a = 0; a < nodes; ++a) {
@@ -274,39 +309,41 @@ class NodeMemory {
     return std::nullopt;
   }
 
-  double touch_ns_per_mib(std::size_t node, PageKind kind, std::size_t page) const {
-    return best_ns(effort_.repetitions,
-                   [&] {
-                     auto mapping = PageMapping::map(touched_bytes, kind, page);
-                     if (!mapping) return double{INFINITY};
-                     if (view_.nodes.size() > 1)
-                       (void)set_node_policy(mapping->data(), mapping->size(), os_index(node));
-                     const auto start = ticks();
-                     (void)populate(mapping->data(), mapping->size());
-                     return to_ns(ticks() - start);
-                   }) /
+  double touch_ns_per_mib(std::size_t node, PageKind kind, std::size_t page) {
+    return best_ns([&] {
+             auto mapping = PageMapping::map(touched_bytes, kind, page);
+             if (!mapping) return double{INFINITY};
+             if (view_.nodes.size() > 1) (void)set_node_policy(mapping->data(), mapping->size(), os_index(node));
+             const auto start = ticks();
+             (void)populate(mapping->data(), mapping->size());
+             return to_ns(ticks() - start);
+           }) /
            static_cast<double>(touched_bytes / mib);
   }
 
-  void measure_pages() {
+  /// As without a measurement: 0 stands for unknown.
+  void forget_pages() {
     costs_.page_bytes = {static_cast<double>(support_.base_bytes)};
-    costs_.walk_ns = costs_.gather_walk_ns = costs_.touch_ns_per_mib = {0.0};
-    costs_.reach_bytes = {0.0};
-    if (huge_) {
-      costs_.page_bytes.push_back(static_cast<double>(support_.transparent_bytes));
-      for (auto* list : {&costs_.walk_ns, &costs_.gather_walk_ns, &costs_.touch_ns_per_mib, &costs_.reach_bytes}) {
-        list->push_back(0.0);
-      }
+    if (huge_) costs_.page_bytes.push_back(static_cast<double>(support_.transparent_bytes));
+    for (auto* list : {&costs_.walk_ns, &costs_.gather_walk_ns, &costs_.touch_ns_per_mib, &costs_.reach_bytes}) {
+      list->assign(costs_.page_bytes.size(), 0.0);
     }
+  }
+
+  void forget_copies() {
+    costs_.copy_memcpy_gbs = costs_.copy_nontemporal_gbs = costs_.copy_string_gbs = costs_.copy_threads_gbs = 0.0;
+  }
+
+  void measure_pages() {
     const auto node = home();
-    if (!node || late()) return;
+    if (!node) return;
     (void)set_this_thread_affinity({pus_[*node].front()});
     costs_.touch_ns_per_mib[0] = touch_ns_per_mib(*node, PageKind::base, support_.base_bytes);
     if (!huge_) return;
     costs_.touch_ns_per_mib[1] = touch_ns_per_mib(*node, PageKind::transparent, support_.transparent_bytes);
     auto large = large_buffer(*node, effort_.buffer_bytes);
     if (!large) return;
-    auto small = buffer_on(view_, os_index(*node), large->size(), PageKind::base, support_.base_bytes);
+    auto small = buffer_on(os_index(*node), large->size(), PageKind::base, support_.base_bytes);
     if (small) compare_pages(*small, *large);
   }
 
@@ -314,13 +351,12 @@ class NodeMemory {
   /// that.
   void compare_pages(const PageMapping& small, const PageMapping& large) {
     const auto added = [&](std::size_t bytes, auto&& load) {
-      const double with_small = best_ns(effort_.repetitions, [&] { return load(small.data(), bytes, effort_.loads); });
-      return std::max(
-          0.0, with_small - best_ns(effort_.repetitions, [&] { return load(large.data(), bytes, effort_.loads); }));
+      const double with_small = best_ns([&] { return load(small.data(), bytes, effort_.loads); });
+      return std::max(0.0, with_small - best_ns([&] { return load(large.data(), bytes, effort_.loads); }));
     };
     costs_.walk_ns[0] = added(large.size(), chase_ns);
     costs_.gather_walk_ns[0] = added(large.size(), gather_ns);
-    for (std::size_t bytes = mib; bytes <= large.size() && !late(); bytes *= 2) {
+    for (std::size_t bytes = mib; bytes <= large.size() && complete_; bytes *= 2) {
       if (added(bytes, chase_ns) > 0.1 * costs_.walk_ns[0]) break;
       costs_.reach_bytes[0] = static_cast<double>(bytes);
     }
@@ -330,13 +366,13 @@ class NodeMemory {
 
   void measure_copies() {
     const auto node = home();
-    if (!node || late()) return;
+    if (!node) return;
     auto to = large_buffer(*node, touched_bytes), from = large_buffer(*node, touched_bytes);
     if (!to || !from) return;
     const std::size_t bytes = std::min(to->size(), from->size());
     const auto gbs = [&](const std::vector<int>& pus, CopyMethod copy) {
       const std::size_t share = bytes / pus.size();
-      const double ns = best_ns(effort_.repetitions, [&] {
+      const double ns = best_ns([&] {
         return together_ns(pus, [&](std::size_t t) { copy(to->data() + t * share, from->data() + t * share, share); });
       });
       return ns > 0.0 ? static_cast<double>(share * pus.size()) / ns : 0.0;
@@ -355,16 +391,15 @@ class NodeMemory {
     for (std::size_t node = 0; node < pus_.size(); ++node) {
       if (costs_.read_gbs(node, node) > 0.0) nodes.push_back(os_index(node));
     }
-    if (nodes.empty() || late()) return;
+    if (nodes.empty()) return;
     const std::size_t bytes = affordable(view_, nodes.front(), effort_.buffer_bytes);
     if (bytes == 0) return;
     auto mapping = PageMapping::map(bytes, large_kind(), large_page());
     if (!mapping || (nodes.size() > 1 && !set_interleave_policy(mapping->data(), mapping->size(), nodes))) return;
-    if (!populate(mapping->data(), mapping->size())) return;
+    if (!populated(*mapping)) return;
     const std::size_t share = bytes / all_pus_.size() / 64 * 64;
-    const double ns = best_ns(effort_.repetitions, [&] {
-      return together_ns(all_pus_, [&](std::size_t t) { read_all(mapping->data() + t * share, share); });
-    });
+    const double ns = best_ns(
+        [&] { return together_ns(all_pus_, [&](std::size_t t) { read_all(mapping->data() + t * share, share); }); });
     if (ns > 0.0) costs_.interleaved_gbs = static_cast<double>(share * all_pus_.size()) / ns;
   }
 
@@ -374,6 +409,7 @@ class NodeMemory {
   const MemoryView view_;
   const PageSupport support_;
   bool huge_ = false;
+  bool complete_ = true;               ///< there was time for all of what is being measured
   std::vector<std::vector<int>> pus_;  ///< os_index, one per core, by node
   std::vector<int> all_pus_;
   int pairs_ = 0;
@@ -390,7 +426,7 @@ MemoryEffort memory_effort(bool quick) {
   return {std::min<std::size_t>(bytes, 1024 * mib), quick ? 1 : 3, quick ? 50'000 : 200'000};
 }
 
-Result<MemoryCosts> measure_node_memory(const Machine& machine, const MemoryEffort& effort, double deadline_s) {
+Result<MeasuredMemory> measure_node_memory(const Machine& machine, const MemoryEffort& effort, double deadline_s) {
   if (machine.numa_nodes.empty()) return make_error(Status::not_supported, "the machine has no NUMA nodes to measure");
   return NodeMemory(machine, effort, deadline_s).measure();
 }

@@ -14,9 +14,10 @@ TEST(NodeMemory, MeasuresWhatThisMachineHas) {
   const auto machine = discover_machine();
   ASSERT_TRUE(machine);
   const MemoryEffort little{16 * mib, 1, 1000};
-  const auto costs = measure_node_memory(*machine, little, monotonic_s() + 60);
-  if (!costs && costs.error().status == Status::out_of_memory) GTEST_SKIP() << costs.error().message;
-  ASSERT_TRUE(costs) << costs.error().message;
+  const auto measured = measure_node_memory(*machine, little, monotonic_s() + 60);
+  if (!measured && measured.error().status == Status::out_of_memory) GTEST_SKIP() << measured.error().message;
+  ASSERT_TRUE(measured) << measured.error().message;
+  const auto* costs = &measured->costs;
   const auto nodes = machine->numa_nodes.size();
   ASSERT_EQ(costs->latency_ns.size(), nodes);
   bool some = false;
@@ -44,6 +45,36 @@ TEST(NodeMemory, MeasuresNothingWithoutTime) {
   const auto costs = measure_node_memory(*machine, {16 * mib, 1, 1000}, monotonic_s() - 1);
   ASSERT_FALSE(costs);
   EXPECT_EQ(costs.error().status, Status::timed_out);
+}
+
+TEST(NodeMemory, StopsBetweenRepetitions) {
+  const auto machine = discover_machine();
+  ASSERT_TRUE(machine);
+  const MemoryEffort endless{16 * mib, 1'000'000'000, 1000};
+  const auto costs = measure_node_memory(*machine, endless, monotonic_s() + 0.2);
+  ASSERT_FALSE(costs);
+  if (costs.error().status == Status::out_of_memory) GTEST_SKIP() << costs.error().message;
+  EXPECT_EQ(costs.error().status, Status::timed_out);
+}
+
+// Some deadline lies between the first part and the last.
+TEST(NodeMemory, KeepsWhatWasCompleteInTime) {
+  auto machine = discover_machine();
+  ASSERT_TRUE(machine);
+  const MemoryEffort little{16 * mib, 1, 1000};
+  machine->send_ns = machine->recv_ns = Matrix(machine->size());
+  for (double time_s = 1e-3; time_s < 60; time_s *= 1.2) {
+    const auto measured = measure_node_memory(*machine, little, monotonic_s() + time_s);
+    if (!measured && measured.error().status == Status::out_of_memory) GTEST_SKIP() << measured.error().message;
+    if (!measured || measured->left_out.empty()) continue;
+    machine->memory = measured->costs;
+    EXPECT_NE(measured->costs.read_gbs, Matrix(machine->numa_nodes.size()));
+    const auto again = parse_machine(format_machine(*machine), "memory");
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_EQ(again->memory, machine->memory);
+    return;
+  }
+  ADD_FAILURE() << "always all or nothing";
 }
 
 TEST(NodeMemory, BuffersArePowersOfTwoBeyondTheCaches) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "call.hpp"
 
@@ -356,6 +357,33 @@ TEST(Documents, MeasureSavesTheModel) {
   EXPECT_EQ(smelt({"measure", "--if-needed", "--json"}, "", cache).json()["measured"], false);
   EXPECT_EQ(smelt({"show", "--json"}, "", cache).json()["measured_at"], document["measured_at"]);
   EXPECT_EQ(smelt({"show", file}).exit_code, 0);
+}
+
+TEST(Documents, MeasureInAMaskKeepsTheModelOfAllPus) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one PU";
+  const Words cache = {"XDG_CACHE_HOME=" + scratch() + "/masked-cache"};
+  const Json whole = smelt({"measure", "--quick", "--budget", "1s", "--json"}, "", cache).json();
+  if (whole["pus"].size() < 2) GTEST_SKIP() << "one PU";
+  const std::string first = std::to_string(whole["pus"][0]["os_index"].get<int>());
+  const Call part = shell("XDG_CACHE_HOME=" + scratch() + "/masked-cache taskset -c " + first +
+                          " $SMELT measure --quick --budget 1s --json");
+  ASSERT_EQ(part.exit_code, 0) << part.err;
+  EXPECT_EQ(part.json()["pus"].size(), 1u);
+  EXPECT_NE(part.json()["files"], whole["files"]);
+  EXPECT_EQ(smelt({"show", "--json"}, "", cache).json()["measured_at"], whole["measured_at"]);
+}
+
+// What there is no time for is named.
+TEST(Documents, MeasureSaysWhatItLeftOut) {
+  const Words cache = {"XDG_CACHE_HOME=" + scratch() + "/short-cache"};
+  const Call call = smelt({"measure", "--quick", "--budget", "1s", "--json"}, "", cache);
+  ASSERT_EQ(call.exit_code, 0) << call.err;
+  const Json document = call.json();
+  ASSERT_TRUE(document.contains("left_out"));
+  const auto lacks = [&](const char* key) { return !document.contains(key) || document.at(key).is_null(); };
+  const std::string named = document.at("left_out").dump();
+  EXPECT_EQ(named.find("memory (") != std::string::npos, lacks("memory")) << named;
+  EXPECT_EQ(named.find("copies (") != std::string::npos, lacks("copy")) << named;
 }
 
 TEST(Documents, MeasureReportsDifferencesFromTheFormerModel) {

@@ -49,6 +49,8 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"inspect", "nobody-has-this-name"},
        1,
        "no process of this user holds a communicator 'nobody-has-this-name' now"},
+      {{"synth", "--name", std::string(4097, 'x'), "--json"}, 2, "--name: longer than 4096 bytes"},
+      {{"storm", "log", "--rounds", "0"}, 2, "--rounds 0: must be between"},
       {{"import"}, 2, "import what?"},
       {{"import", "core-to-cor", "x.csv"}, 2, "did you mean 'core-to-core'?"},
       {{"import", "x.csv", "--send-share", "2"}, 2, "between 0 and 1"},
@@ -76,6 +78,9 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"compare", "--maps", "--platform", "ideal", "--cores", "0"}, 2, "must be between"},
       {{"compare", "--maps", "--figure", "4.1"}, 2, "no such figure (one of all, 3.19a"},
       {{"compare", "--maps", "--figure", "3.20", "--cores", "8"}, 2, "leave out --cores"},
+      {on_two({"compare", "--maps", "--figure", "3.20f"}), 2, "leave out --model"},
+      {{"compare", "--maps", "--figure", "3.20f", "--ranks", "0-3"}, 2, "leave out --ranks"},
+      {{"compare", "--maps", "--figure", "3.20f", "--all"}, 2, "--all: not with --maps"},
       {on_two({"explain", "map", "--sync", "strict"}), 2, "--sync: not of a map"},
       {on_two({"explain", "reduce", "--bytes", "8", "--skew", "1"}), 2, "--skew: only of a map"},
       {on_two({"explain", "map", "--platform", "ideal"}), 2, "leave out --model"},
@@ -193,6 +198,43 @@ TEST(Errors, ALostReaderIsNoError) {
                           " --json 2>&1 >/dev/null | head -c 1; "
                           "( $SMELT synth --packages 4 --cores 64 --json; echo code $? >&2 ) | head -c 1");
   EXPECT_EQ(call.err, "code 0\n");
+}
+
+TEST(Errors, HelpThatNobodyReadsIsNone) {
+  for (const std::string words : {"--help", "plan --help", "--version"}) {
+    const Call lost = shell("( sleep 0.2; $SMELT " + words + "; echo code $? >&2 ) | true");
+    EXPECT_EQ(lost.err, "code 0\n") << words;
+    const Call full = shell("$SMELT " + words + " >/dev/full; echo code $?");
+    EXPECT_EQ(full.out, "code 1\n") << words;
+    EXPECT_THAT(full.err, HasSubstr("standard output: cannot write")) << words;
+  }
+}
+
+// The old file stays, and there is no other one.
+TEST(Errors, AFullDiskLeavesTheOldSettings) {
+  const Call call =
+      shell("cd " + scratch() + " && mkdir full && echo old > full/x.conf && ulimit -f 0 && trap '' XFSZ; " +
+            "$SMELT export --for openmpi -m " + two_packages() + " -o full/x.conf; cat full/*");
+  EXPECT_EQ(call.out, "old\n");
+  EXPECT_THAT(call.err, HasSubstr("full/x.conf: cannot write"));
+}
+
+TEST(Errors, StandardInputIsReadLikeAFile) {
+  const Call endless = shell("ulimit -v 4000000; timeout 20 $SMELT show - </dev/zero");
+  expect_one_line(endless, 1, "standard input: ");
+  expect_one_line(shell("$SMELT show - <" + scratch()), 1, "standard input: cannot read: Is a directory");
+  expect_one_line(shell("$SMELT simulate -m " + two_packages() + " --plan - <" + scratch()), 1,
+                  "-: cannot read: Is a directory");
+}
+
+// Not after the time that it takes.
+TEST(Errors, FilesThatCannotBeWrittenAreRefusedFirst) {
+  const std::string nowhere = scratch() + "/no/such/directory/x";
+  const std::string file = scratch_file("file", "");
+  const std::string measure = "timeout -s KILL 20 $SMELT measure --budget 1h";
+  expect_one_line(shell(measure + " -o " + nowhere), 1, nowhere + ": cannot write");
+  expect_one_line(shell(measure + " -o " + scratch()), 1, scratch() + ": cannot write");
+  expect_one_line(shell("export SMELT_CACHE_DIR=" + file + "/below; " + measure), 1, "below: cannot create");
 }
 
 TEST(Errors, AFullDiskIsOne) {

@@ -37,6 +37,7 @@ TEST(Screen, EveryCommandExplainsItself) {
     std::istringstream lines(help.out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
   }
+  EXPECT_THAT(smelt({"plan", "--help"}).out, HasSubstr("0: best does not, optimal has no limit"));
   EXPECT_THAT(smelt({"--version"}).out, StartsWith("smelt "));
   EXPECT_EQ(smelt({}).exit_code, 2);
 }

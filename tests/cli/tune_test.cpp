@@ -23,6 +23,9 @@ TEST(Tune, RefusesInvalidOptions) {
       {{"tune", "--sync", "lose"}, 2, "must be loose or strict"},
       {{"tune", "--ranks", "1"}, 2, "2 to 1024"},
       {{"tune", "--for", "thread"}, 2, "--for thread: must be threads, processes or both"},
+      {{"tune", "--for", ","}, 2, "--for ',': empty"},
+      {{"tune", "--ops", ","}, 2, "--ops ',': empty"},
+      {{"tune", "--sync", ",,"}, 2, "--sync ',,': empty"},
       {{"tune", "a.json"}, 2, "a.json: files are named with --compare alone"},
       {{"tune", "--compare", "a.json"}, 2, "name two profiles"},
       {{"tune", "--compare", "/none/a", "/none/b"}, 1, "/none/a: cannot open"},
@@ -35,6 +38,52 @@ TEST(Tune, RefusesInvalidOptions) {
     SCOPED_TRACE(testing::PrintToString(mistake.words));
     expect_one_line(smelt(mistake.words), mistake.exit_code, mistake.says);
   }
+}
+
+/// A cache with a model of this machine, made once.
+const std::string& measured_cache() {
+  static const std::string directory = [] {
+    const std::string made = scratch() + "/tuned";
+    const auto measured = smelt({"measure", "--quick", "--budget", "1s", "--json"}, "", {"SMELT_CACHE_DIR=" + made});
+    EXPECT_EQ(measured.exit_code, 0) << measured.err;
+    return made;
+  }();
+  return directory;
+}
+
+TEST(Tune, RefusesFilesThatItCouldNotWrite) {
+  const std::string nowhere = scratch() + "/no/such/directory/x";
+  const Call call =
+      shell("SMELT_CACHE_DIR=" + measured_cache() + " timeout -s KILL 20 $SMELT tune --time 1h -o " + nowhere);
+  expect_one_line(call, 1, nowhere + ": cannot write");
+}
+
+TEST(Tune, TwoAtOnceKeepTheResultsOfBoth) {
+  const std::string cache = scratch() + "/two tunes";
+  std::filesystem::copy(measured_cache(), cache);
+  std::filesystem::remove_all(cache + "/ended");
+  const auto tune = [](const std::string& operation) {
+    return "$SMELT tune --time 1s --most 1K --ranks 2 --for threads --sync loose --ops " + operation + " >/dev/null";
+  };
+  const Call both = shell("export SMELT_CACHE_DIR='" + cache + "'; " + tune("allreduce") + " & " + tune("reduce") +
+                          "; wait; ls '" + cache + "'");
+  EXPECT_EQ(both.err, "");
+  EXPECT_EQ(std::count(both.out.begin(), both.out.end(), '\n'), 2) << "the model and the profile: " << both.out;
+  for (const char* operation : {"allreduce", "reduce"}) {
+    const auto told =
+        smelt({"explain", operation, "--bytes", "8", "--ranks", "2", "--json"}, "", {"SMELT_CACHE_DIR=" + cache});
+    EXPECT_EQ(told.json()["from"], "profile") << operation;
+  }
+}
+
+// Writing to a pipe waits for its reader.
+TEST(Tune, CtrlCEndsTheWaitForAReader) {
+  const Call call = shell("cd " + scratch() + " && mkfifo pipe; export SMELT_CACHE_DIR=" + measured_cache() +
+                          "; timeout -s INT -k 9 8 $SMELT tune --time 100ms --most 8 --ranks 2 --for threads "
+                          "--sync loose --ops reduce -o pipe; timeout -s INT -k 9 2 $SMELT synth -o pipe; echo done");
+  EXPECT_EQ(call.out, "done\n");
+  EXPECT_THAT(call.err, HasSubstr("interrupted: the profile was not saved"));
+  EXPECT_THAT(call.err, testing::Not(HasSubstr("Killed")));
 }
 
 TEST(Explain, RefusesNonsense) {
@@ -158,9 +207,7 @@ TEST(Explain, ListsTheAlgorithms) {
 }
 
 TEST(Tune, WritesAProfileThatExplainReads) {
-  const Words here = {"SMELT_CACHE_DIR=" + scratch() + "/tuned"};
-  const auto measured = smelt({"measure", "--quick", "--budget", "1s", "--json"}, "", here);
-  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  const Words here = {"SMELT_CACHE_DIR=" + measured_cache()};
   const auto tuned =
       smelt({"tune", "--time", "2s", "--ops", "allreduce", "--sync", "loose", "--most", "4K", "--ranks", "2", "--json"},
             "", here);

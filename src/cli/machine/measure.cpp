@@ -32,9 +32,10 @@ struct MeasureOutcome {
   bool measured = true;
   double elapsed_s = 0.0;
   std::vector<std::string> files;
+  std::vector<Unmeasured> left_out;
 };
 
-Machine measure(const MeasureFlags& arguments) {
+Machine measure(const MeasureFlags& arguments, std::vector<Unmeasured>& left_out) {
   ProgressBar progress;
   MeasureOptions options;
   options.budget_s = arguments.budget_s;
@@ -42,7 +43,18 @@ Machine measure(const MeasureFlags& arguments) {
   options.progress = [&](const MeasureProgress& now) {
     progress.update("measuring " + now.phase, now.fraction, now.eta_s);
   };
+  options.left_out = &left_out;
   return take(measure_machine(options));
+}
+
+/// Before the time of the measurement is spent.
+void check_targets(const MeasureFlags& arguments) {
+  if (!arguments.output.empty()) check_writable(arguments.output);
+  const auto cache = cache_path("");
+  std::error_code reason;
+  std::filesystem::create_directories(cache.parent_path(), reason);
+  if (reason) fail("{}: cannot create: {}", cache.parent_path().string(), reason.message());
+  check_writable(cache.string());
 }
 
 MeasureOutcome obtain(const MeasureFlags& arguments) {
@@ -51,14 +63,15 @@ MeasureOutcome obtain(const MeasureFlags& arguments) {
     if (auto cached = load_cached_machine()) {
       outcome.machine = *std::move(cached);
       outcome.measured = false;
-      outcome.files.push_back(cache_path(outcome.machine.fingerprint).string());
+      outcome.files.push_back(cached_machine_path(outcome.machine).string());
       return outcome;
     }
   }
+  check_targets(arguments);
   on_interrupt("smelt: measure: interrupted: nothing was saved\n");
   if (auto cached = load_cached_machine()) outcome.before = *std::move(cached);
   const auto start = std::chrono::steady_clock::now();
-  outcome.machine = measure(arguments);
+  outcome.machine = measure(arguments, outcome.left_out);
   outcome.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return outcome;
 }
@@ -71,9 +84,13 @@ void compare_with_before(const MeasureOutcome& outcome) {
   const Matrix &before = *outcome.before->rtt_ns, &now = *outcome.machine.rtt_ns;
   double most = suspicious;
   std::string remark;
-  for (std::size_t from = 0; from < std::min(before.size(), now.size()); ++from) {
-    for (std::size_t to = from + 1; to < std::min(before.size(), now.size()); ++to) {
-      const double then_ns = before(from, to), now_ns = now(from, to);
+  std::vector<int> there;  // index in the previous model, which may be of more PUs
+  for (const auto& pu : outcome.machine.pus) there.push_back(outcome.before->index_of(pu.os_index));
+  for (std::size_t from = 0; from < now.size(); ++from) {
+    for (std::size_t to = from + 1; to < now.size(); ++to) {
+      if (there[from] < 0 || there[to] < 0) continue;
+      const double then_ns = before(static_cast<std::size_t>(there[from]), static_cast<std::size_t>(there[to]));
+      const double now_ns = now(from, to);
       if (then_ns <= 0.0 || now_ns <= 0.0 || std::max(then_ns / now_ns, now_ns / then_ns) < most) continue;
       most = std::max(then_ns / now_ns, now_ns / then_ns);
       remark = fmt::format("PU {} to {} and back takes {:.0f} ns, it took {:.0f} in the model of {}",
@@ -88,19 +105,37 @@ void compare_with_before(const MeasureOutcome& outcome) {
 }
 
 void save(const MeasureFlags& arguments, MeasureOutcome& outcome) {
-  const HoldSignals until_saved;
   if (outcome.measured) {
-    const auto cache = cache_path(outcome.machine.fingerprint);
-    std::error_code reason;
-    std::filesystem::create_directories(cache.parent_path(), reason);
-    if (reason) fail("{}: cannot create: {}", cache.parent_path().string(), reason.message());
-    take(save_machine(outcome.machine, cache));
-    outcome.files.push_back(cache.string());
+    const auto cache = cached_machine_path(outcome.machine).string();
+    const HoldSignals until_saved(cache);
+    take(save_cached_machine(outcome.machine));
+    outcome.files.push_back(cache);
+    on_interrupt("smelt: measure: interrupted: the model is in the cache\n");
   }
   if (!arguments.output.empty()) {
+    const HoldSignals until_saved(arguments.output);
     take(save_machine(outcome.machine, arguments.output));
     outcome.files.push_back(arguments.output);
   }
+}
+
+std::string describe(const Unmeasured& part) { return fmt::format("{} ({})", part.what, part.why.message); }
+
+void report_left_out(const std::vector<Unmeasured>& parts) {
+  if (parts.empty()) return;
+  std::vector<std::string> texts;
+  for (const auto& part : parts) texts.push_back(describe(part));
+  const bool lacked_time =
+      std::any_of(parts.begin(), parts.end(), [](const auto& part) { return part.why.status == Status::timed_out; });
+  print(fmt::format("Left out: {}.{}\n", fmt::join(texts, "; "),
+                    lacked_time ? " Measure again with a larger --budget." : ""));
+}
+
+/// A part of the machine was measured, and there is a model of more of it.
+void report_part(const MeasureOutcome& outcome) {
+  if (!outcome.measured || !outcome.before || outcome.before->size() <= outcome.machine.size()) return;
+  print(fmt::format("There is a model of {} PUs in the cache, too, which is used before this one of {}.\n",
+                    outcome.before->size(), outcome.machine.size()));
 }
 
 void report(const MeasureOutcome& outcome) {
@@ -119,6 +154,8 @@ void report(const MeasureOutcome& outcome) {
     print(fmt::format("Measured before, at {}; the hardware has not changed.\n", machine.measured_at));
   }
   for (const auto& file : outcome.files) print(fmt::format("Model in {}\n", file));
+  report_left_out(outcome.left_out);
+  report_part(outcome);
 }
 
 void run(const MeasureFlags& arguments) {
@@ -130,6 +167,8 @@ void run(const MeasureFlags& arguments) {
   document["measured"] = outcome.measured;
   document["elapsed_s"] = outcome.elapsed_s;
   document["files"] = outcome.files;
+  document["left_out"] = Json::array();
+  for (const auto& part : outcome.left_out) document["left_out"].push_back(describe(part));
   print(format_json(document));
 }
 

@@ -36,7 +36,7 @@ ShownMachine find_subject(const std::string& model) {
   if (!model.empty()) return {load_model(model, false), model == "-" ? "standard input" : model, false};
   auto cached = load_cached_machine();
   if (cached) {
-    const auto file = cache_path(cached->fingerprint).string();
+    const auto file = cached_machine_path(*cached).string();
     return {*std::move(cached), file, true};
   }
   if (cached.error().status != Status::not_found) fail("{}", cached.error().message);

@@ -19,6 +19,7 @@ struct SynthFlags {
 };
 
 void run(const SynthFlags& arguments) {
+  if (arguments.name.size() > most_text_bytes) fail_usage("--name: longer than {} bytes", most_text_bytes);
   Machine machine = take(synthesize_machine(arguments.spec));
   if (!arguments.name.empty()) machine.name = arguments.name;
   produce(machine, arguments.produce);

@@ -105,13 +105,14 @@ void add_compare(Parser& parser) {
   command.action([=] {
     std::vector<std::string> of_maps = {"--figure", "--lookups", "--cores"};
     of_maps.insert(of_maps.end(), map_options().begin(), map_options().end());
-    const std::vector<std::string> of_trees = {"operation", "--op", "--root", "--search-ms", "--completion"};
+    const std::vector<std::string> of_trees = {"operation", "--op", "--root", "--search-ms", "--completion", "--all"};
     for (const auto& option : *asks_for_maps ? of_trees : of_maps) {
       if (command.given(option)) fail_usage("{}: {}", option, *asks_for_maps ? "not with --maps" : "only with --maps");
     }
     if (!*asks_for_maps) return run(*arguments);
     if (!maps->figure.empty()) {
-      of_maps.erase(of_maps.begin());
+      of_maps.front() = "--model";
+      of_maps.push_back("--ranks");
       for (const auto& option : of_maps) {
         if (command.given(option)) fail_usage("--figure {}: says everything; leave out {}", maps->figure, option);
       }

@@ -516,7 +516,7 @@ void add_explain(Parser& parser) {
         arguments->bytes = parse_byte_count("--bytes", text);
         arguments->sized = true;
       },
-      "of the vector, of each rank's block, or of a map's value (default 16): 8192, 64K, 16MiB");
+      "of the vector, or of each rank's block: 8192, 64K, 16MiB; of a map's value (default 16)");
   command.integer("--ranks", arguments->ranks, 2, 4096, "number of ranks (default one per core)");
   command.integer("--late", arguments->late_rank, 0, 4095, "this rank is known to enter later than the others");
   command.integer("--late-ns", arguments->late_ns, 0, 1'000'000'000, "delay of the late rank in nanoseconds");

@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 
 #include "cli/arguments.hpp"
@@ -50,13 +48,6 @@ Group select_ranks(const Machine& machine, const std::string& text) {
   for (const auto& pu : machine.pus) everything.pus.push_back(pu.os_index);
   std::sort(everything.pus.begin(), everything.pus.end());
   return take(default_group(machine, everything, count));
-}
-
-void write_file(const std::string& name, const std::string& text) {
-  std::FILE* file = std::fopen(name.c_str(), "w");
-  if (file == nullptr) fail("{}: cannot write: {}", name, std::strerror(errno));
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !written) fail("{}: cannot write: {}", name, std::strerror(errno));
 }
 
 Json choices_document(const RuntimeSettings& settings) {

@@ -1,8 +1,13 @@
 // smelt tune: races algorithms on this machine and saves the winners.
 #include "smelt/tune.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -31,10 +36,10 @@ struct TuneFlags {
 };
 
 struct TuneOutcome {
-  Profile found;   ///< by this run
-  Profile merged;  ///< including the results of the earlier profile
+  Profile found;  ///< by this run
   double elapsed_s = 0.0;
   TuneCounts counts;
+  std::string fingerprint;  ///< of the machine
   bool interrupted = false;
   std::string file;
 };
@@ -61,7 +66,8 @@ std::vector<int> rank_counts(const std::string& text) {
 /// Whether the ranks are processes, by kind of communicator.
 std::vector<bool> kinds_of(const std::string& text) {
   std::vector<bool> kinds;
-  for (const auto& name : split_names(text.empty() ? "threads,processes" : text)) {
+  if (text.empty()) return {false, true};
+  for (const auto& name : given_names("--for", text)) {
     if (name != "threads" && name != "processes") fail_usage("--for {}: must be threads, processes or both", name);
     const bool processes = name == "processes";
     if (std::find(kinds.begin(), kinds.end(), processes) == kinds.end()) kinds.push_back(processes);
@@ -71,25 +77,41 @@ std::vector<bool> kinds_of(const std::string& text) {
 
 TuneOptions options_of(const TuneFlags& arguments) {
   TuneOptions options;
-  for (const auto& name : split_names(arguments.operations)) {
+  for (const auto& name : given_names("--ops", arguments.operations)) {
     options.operations.push_back(parse_tunable_operation("--ops", name));
   }
-  for (const auto& name : split_names(arguments.syncs)) options.syncs.push_back(parse_sync("--sync", name));
+  for (const auto& name : given_names("--sync", arguments.syncs)) options.syncs.push_back(parse_sync("--sync", name));
   options.most_bytes = arguments.most_bytes;
   options.interrupted = [] { return stop_asked != 0; };
   return options;
 }
 
-/// The profile in the file, if it belongs to this machine.
-std::optional<Profile> known_profile(const std::string& file, const Machine& machine, bool named) {
+/// The profile in the file, if it belongs to this machine. A named file is not replaced by accident.
+std::optional<Profile> known_profile(const std::string& file, const std::string& fingerprint, bool named) {
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored) && !std::filesystem::is_regular_file(file, ignored)) return std::nullopt;
   auto known = load_profile(file);
-  if (known && known->fingerprint == machine.fingerprint) return *std::move(known);
+  if (known && known->fingerprint == fingerprint) return *std::move(known);
   if (known && named) fail("{}: a profile of another machine; name another file with -o", file);
-  if (!known && known.error().status != Status::not_found) {
-    if (named) fail("{}", known.error().message);
-    print_error("tune: " + known.error().message + "; it will be replaced");
-  }
+  if (!known && named && known.error().status != Status::not_found) fail("{}", known.error().message);
   return std::nullopt;
+}
+
+void warn_of_damage(const std::string& file) {
+  const auto profile = load_profile(file);
+  if (profile || profile.error().status == Status::not_found) return;
+  print_error("tune: " + profile.error().message + "; it will be replaced");
+}
+
+/// Creates the directory of the cache, and fails where the profile could not be written after the races.
+void check_target(const TuneFlags& arguments, const std::string& file) {
+  if (arguments.output.empty()) {
+    const auto directory = std::filesystem::path(file).parent_path();
+    std::error_code reason;
+    std::filesystem::create_directories(directory, reason);
+    if (reason) fail("{}: cannot create: {}", directory.string(), reason.message());
+  }
+  check_writable(file);
 }
 
 /// One campaign: ranks of one kind.
@@ -138,28 +160,50 @@ TuneOutcome obtain(const TuneFlags& arguments) {
   (void)kinds_of(arguments.kinds);
   const Machine machine = load_model("");
   TuneOutcome outcome;
+  outcome.fingerprint = machine.fingerprint;
   outcome.file = arguments.output.empty() ? profile_path(machine.fingerprint).string() : arguments.output;
-  const auto known = known_profile(outcome.file, machine, !arguments.output.empty());
-  if (known) outcome.merged = *known;
+  check_target(arguments, outcome.file);
+  const auto known = known_profile(outcome.file, machine.fingerprint, !arguments.output.empty());
+  if (!known && arguments.output.empty()) warn_of_damage(outcome.file);
   if (known && !arguments.fresh) options.incumbent = &*known;
   const auto jobs = jobs_of(arguments, machine);
   std::signal(SIGINT, ask_to_stop);
   std::signal(SIGTERM, ask_to_stop);
   tune_all(jobs, arguments, machine, options, outcome);
   outcome.interrupted = stop_asked != 0;
-  outcome.merged.merge(outcome.found);
   return outcome;
 }
 
-void save(const TuneFlags& arguments, const TuneOutcome& outcome) {
-  const HoldSignals until_saved;
-  if (arguments.output.empty()) {
-    const auto directory = std::filesystem::path(outcome.file).parent_path();
-    std::error_code reason;
-    std::filesystem::create_directories(directory, reason);
-    if (reason) fail("{}: cannot create: {}", directory.string(), reason.message());
+/// Locks the directory of a file against other `smelt tune`, and leaves no file behind. Where the file system has no
+/// locks, there is none.
+class DirectoryLock {
+ public:
+  explicit DirectoryLock(const std::string& file) {
+    std::error_code ignored;
+    const auto directory = std::filesystem::weakly_canonical(file, ignored).parent_path();
+    descriptor_ = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor_ < 0) return;
+    while (flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {}
   }
-  take(save_profile(outcome.merged, outcome.file));
+  ~DirectoryLock() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// Adds the results to what the file holds now: another `smelt tune` may have written to it meanwhile.
+void save(const TuneFlags& arguments, const TuneOutcome& outcome) {
+  on_interrupt("smelt: tune: interrupted: the profile was not saved\n");
+  const DirectoryLock until_written(outcome.file);
+  const HoldSignals until_saved(outcome.file);
+  auto merged = known_profile(outcome.file, outcome.fingerprint, !arguments.output.empty()).value_or(Profile());
+  merged.merge(outcome.found);
+  take(save_profile(merged, outcome.file));
+  on_interrupt("smelt: tune: interrupted: the profile was saved\n");
 }
 
 bool same_table(const ProfileCell& a, const ProfileCell& b) {

@@ -40,7 +40,8 @@ FileComparison compare(const std::vector<std::string>& files) {
          second.fingerprint);
   }
   // Which recipes are equivalent depends on the machine, if it is known.
-  const auto machine = load_machine(cache_path(first.fingerprint));
+  auto machine = load_cached_machine();
+  if (!machine || machine->fingerprint != first.fingerprint) machine = load_machine(cache_path(first.fingerprint));
   FileComparison found;
   found.cells = compare_profiles(first, second, machine && machine->has_costs() ? &*machine : nullptr);
   if (found.cells.empty()) fail("{} and {} have no table in common", files[0], files[1]);

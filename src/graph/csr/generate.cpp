@@ -138,9 +138,25 @@ class Grid {
   std::uint64_t rows_, columns_;
 };
 
+Error no_room(std::uint64_t nodes, std::uint64_t count) {
+  return make_error(Status::out_of_memory, "{} nodes and {} edges do not fit into memory", nodes, count);
+}
+
+/// Memory that the list and the graph built of it need at least: the larger of two lists, as the first one is freed
+/// while the second one is filled, and an offset per node.
+template <class NodeId>
+double least_bytes(std::uint64_t nodes, std::uint64_t count, const GeneratorSpec& spec) {
+  const bool weighted = spec.max_weight > 0;
+  const std::size_t listed = weighted ? sizeof(Edge<NodeId, WeightBits>) : sizeof(Edge<NodeId, NoPayload>);
+  const std::size_t sorted = weighted ? sizeof(Edge<NodeId, std::uint32_t>) : sizeof(Edge<NodeId, NoPayload>);
+  const std::size_t per_edge = std::max(listed, spec.directed ? sorted : 2 * sorted);
+  return static_cast<double>(count) * static_cast<double>(per_edge) +
+         static_cast<double>(nodes) * static_cast<double>(sizeof(std::uint64_t));
+}
+
 template <class NodeId, class Payload, class Edges, class PayloadOf>
-Result<EdgeList<NodeId, Payload>> list_edges(ThreadTeam& team, std::uint64_t count, const Edges& edges,
-                                             PayloadOf payload_of, const Progress& progress) {
+Result<EdgeList<NodeId, Payload>> list_edges(ThreadTeam& team, std::uint64_t nodes, std::uint64_t count,
+                                             const Edges& edges, PayloadOf payload_of, const Progress& progress) {
   using List = EdgeList<NodeId, Payload>;
   std::vector<typename List::Part> parts((count + edges_per_part - 1) / edges_per_part);
   std::atomic<bool> room{true};
@@ -157,9 +173,7 @@ Result<EdgeList<NodeId, Payload>> list_edges(ThreadTeam& team, std::uint64_t cou
     if (thread == 0 && progress)
       progress("generate", static_cast<double>(parts_done) / static_cast<double>(parts.size()));
   });
-  if (!room.load(std::memory_order_relaxed)) {
-    return make_error(Status::out_of_memory, "{} edges do not fit into memory", count);
-  }
+  if (!room.load(std::memory_order_relaxed)) return no_room(nodes, count);
   List list;
   for (auto& part : parts) list.append(part);
   return list;
@@ -168,19 +182,20 @@ Result<EdgeList<NodeId, Payload>> list_edges(ThreadTeam& team, std::uint64_t cou
 template <class NodeId, class Edges>
 Result<Graph> generate_with(ThreadTeam& team, std::uint64_t nodes, std::uint64_t count, const Edges& edges,
                             const GeneratorSpec& spec, const Progress& progress) {
+  if (!fits_into_memory(least_bytes<NodeId>(nodes, count, spec))) return no_room(nodes, count);
   ListOptions options;
   options.nodes = nodes;
   options.undirected = !spec.directed;
   options.simple = !spec.multi;
   if (spec.max_weight == 0) {
     const auto nothing = [](std::uint64_t) { return NoPayload{}; };
-    auto list = list_edges<NodeId, NoPayload>(team, count, edges, nothing, progress);
+    auto list = list_edges<NodeId, NoPayload>(team, nodes, count, edges, nothing, progress);
     return list ? build_graph(team, *std::move(list), options) : Result<Graph>(list.error());
   }
   const auto weight = [&](std::uint64_t edge) {
     return 1 + below(RandomStream(~spec.seed, edge).next(), static_cast<std::uint64_t>(spec.max_weight));
   };
-  auto list = list_edges<NodeId, WeightBits>(team, count, edges, weight, progress);
+  auto list = list_edges<NodeId, WeightBits>(team, nodes, count, edges, weight, progress);
   return list ? build_graph(team, *std::move(list), {.min = 1, .max = spec.max_weight}, options)
               : Result<Graph>(list.error());
 }

@@ -246,6 +246,16 @@ TEST(Generate, WeightsAreThoseOfTheReverse) {
   }
 }
 
+TEST(Generate, RefusesAtOnceWhatDoesNotFitIntoMemory) {
+  for (const char* text : {"uniform:40", "kron:40:directed:weights=9", "grid:1000000x1000000"}) {
+    const auto graph = generate(*parse_generator(text), 1,
+                                [&](const std::string&, double) { ADD_FAILURE() << text << ": has begun"; });
+    ASSERT_FALSE(graph) << text;
+    EXPECT_EQ(graph.error().status, Status::out_of_memory);
+    EXPECT_NE(graph.error().message.find("do not fit into memory"), std::string::npos) << graph.error().message;
+  }
+}
+
 TEST(Generate, SaysWhatIsWrong) {
   for (const char* text :
        {"", "kron", "kron:", "kron:41", "kron:-1", "kron:x", "corn:3", "grid:3", "grid:0x4", "grid:x",

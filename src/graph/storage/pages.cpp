@@ -14,7 +14,7 @@ namespace smelt::graph {
 namespace {
 
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
-constexpr std::size_t checked_from_bytes = std::size_t{256} << 20;
+constexpr double checked_from_bytes = 256.0 * (1u << 20);
 constexpr std::size_t most_bytes = std::size_t{1} << 46;
 
 std::size_t page_bytes() noexcept {
@@ -45,13 +45,18 @@ Error no_memory(std::size_t size_bytes, const char* why) {
 
 }  // namespace
 
+bool fits_into_memory(double size_bytes) noexcept {
+  if (size_bytes < checked_from_bytes) return true;
+  const auto available = available_bytes();
+  return !available || size_bytes <= static_cast<double>(*available);
+}
+
 Result<Pages> Pages::allocate(std::size_t size_bytes, Use use) {
   if (size_bytes == 0) return Pages();
   if (size_bytes > most_bytes) return no_memory(size_bytes, "more than 64 TiB");
-  if (size_bytes >= checked_from_bytes) {
-    // The kernel overcommits memory and kills the process later if it runs out.
-    const auto available = available_bytes();
-    if (available && size_bytes > *available) return no_memory(size_bytes, "the machine has less than that available");
+  // The kernel overcommits memory and kills the process later if it runs out.
+  if (!fits_into_memory(static_cast<double>(size_bytes))) {
+    return no_memory(size_bytes, "the machine has less than that available");
   }
   const bool huge = use == Use::lasting && size_bytes >= huge_from_bytes;
   const std::size_t unit = huge ? huge_page_bytes : page_bytes();

@@ -9,6 +9,9 @@
 
 namespace smelt::graph {
 
+/// False if the machine has less memory available. True if that is unknown.
+bool fits_into_memory(double size_bytes) noexcept;
+
 class Pages {
  public:
   /// The lifetime of the memory. Small pages are better for memory that is freed piece by piece.

@@ -1,11 +1,14 @@
-// The cache of measured machines: one file per fingerprint.
+// The cache of measured machines: one file per fingerprint, and one for each set of PUs that was measured by a process
+// that may not use the others, as in a container.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <vector>
 
 #include "base/error.hpp"
+#include "machine/fingerprint.hpp"
 #include "machine/known_hardware.hpp"
 #include "smelt/machine.hpp"
 #include "smelt/settings.hpp"
@@ -72,18 +75,42 @@ Result<Machine> find_hardware() {
   return discover_machine();
 }
 
-/// The cached model of that hardware, if it fits.
-Result<Machine> load_model_of(const Machine& hardware, const Allowance& allowance) {
-  const auto file = cache_path(hardware.fingerprint);
+/// The model in the file, if it fits.
+Result<Machine> load_fitting(const fs::path& file, const Machine& hardware, const Allowance& allowance) {
   auto cached = load_machine(file);
   if (!cached) return cached;
   auto changed = difference(*cached, hardware);
   if (changed.empty()) changed = lack(*cached, &hardware, allowance);
-  if (changed.empty()) {
-    remember_hardware(hardware);
-    return cached;
-  }
+  if (changed.empty()) return cached;
   return make_error(Status::not_found, "{}: does not fit this machine: {}; measure it again", file.string(), changed);
+}
+
+/// The models of parts of that machine, in the order of their names.
+std::vector<fs::path> parts_of(const std::string& fingerprint) {
+  const auto whole = cache_path(fingerprint);
+  const auto prefix = whole.stem().string() + "-";
+  std::vector<fs::path> files;
+  std::error_code failed;
+  for (fs::directory_iterator each(whole.parent_path(), failed), end; !failed && each != end; each.increment(failed)) {
+    const auto& file = each->path();
+    if (file.filename().string().starts_with(prefix) && file.extension() == ".json") files.push_back(file);
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+/// The cached model of that hardware, if one fits.
+Result<Machine> load_model_of(const Machine& hardware, const Allowance& allowance) {
+  auto model = load_fitting(cache_path(hardware.fingerprint), hardware, allowance);
+  // Earlier versions kept models of parts there, too.
+  if (model ? model->size() < hardware.size() : model.error().status == Status::not_found) {
+    for (const auto& file : parts_of(hardware.fingerprint)) {
+      auto part = load_fitting(file, hardware, allowance);
+      if (part && (!model || part->size() >= model->size())) model = std::move(part);
+    }
+  }
+  if (model) remember_hardware(hardware);
+  return model;
 }
 
 /// load_cached_machine(). On failure, `hardware` is the machine if that could be found.
@@ -105,6 +132,23 @@ fs::path cache_path(const std::string& fingerprint) {
   std::replace_if(
       name.begin(), name.end(), [&](char c) { return !is_plain(static_cast<unsigned char>(c)); }, '_');
   return cache_directory() / (name + ".json");
+}
+
+fs::path cached_machine_path(const Machine& measured) {
+  const auto hardware = find_hardware();
+  const auto whole = cache_path(measured.fingerprint);
+  if (!hardware || measured.size() >= hardware->size()) return whole;
+  return whole.parent_path() / fmt::format("{}-{}.json", whole.stem().string(), fingerprint_of("", measured));
+}
+
+Result<void> save_cached_machine(const Machine& measured) {
+  const auto file = cached_machine_path(measured);
+  std::error_code failed;
+  fs::create_directories(file.parent_path(), failed);
+  if (failed) {
+    return make_error(Status::io_error, "{}: cannot create: {}", file.parent_path().string(), failed.message());
+  }
+  return save_machine(measured, file);
 }
 
 Result<Machine> load_cached_machine() {

@@ -74,6 +74,45 @@ TEST_F(Cache, GivesBackWhatWasSaved) {
   EXPECT_EQ(*cached, machine);
 }
 
+/// The model of all PUs but one.
+Machine without(Machine machine, int os_index) {
+  machine.pus.erase(machine.pus.begin() + os_index);
+  machine.send_ns = machine.recv_ns = Matrix(machine.size());
+  return machine;
+}
+
+TEST_F(Cache, APartOfTheMachineReplacesNothing) {
+  const auto machine = measured();
+  ASSERT_TRUE(save_cached_machine(machine));
+  EXPECT_EQ(cached_machine_path(machine), cache_path(machine.fingerprint));
+  const SavedAffinity saved;
+  const int own = discover_allowance()->pus.front();
+  if (own >= 6) GTEST_SKIP() << "this process may use none of the made-up machine's first PUs";
+  ASSERT_TRUE(pin_this_thread(own));
+  const auto part = without(machine, 7), smaller = without(part, 6), other = without(machine, own);
+  EXPECT_EQ(cached_machine_path(part).parent_path(), directory_.path());
+  for (const auto& each : {smaller, part, other}) ASSERT_TRUE(save_cached_machine(each));
+  EXPECT_EQ(*load_cached_machine(), machine) << "processes with other PUs find the same model";
+  std::filesystem::remove(cache_path(machine.fingerprint));
+  EXPECT_EQ(*load_cached_machine(), part) << "the largest that has this process's PUs";
+  std::filesystem::remove(cached_machine_path(part));
+  EXPECT_EQ(*load_cached_machine(), smaller);
+  std::filesystem::remove(cached_machine_path(smaller));
+  EXPECT_FALSE(load_cached_machine()) << "that of the other PUs does not fit";
+  EXPECT_EQ(*load_machine(cached_machine_path(other)), other);
+}
+
+TEST_F(Cache, SavesInANewDirectoryOrSaysWhyNot) {
+  const auto machine = measured();
+  const ScopedEnv deeper("SMELT_CACHE_DIR", (directory_.path() / "a" / "b").c_str());
+  ASSERT_TRUE(save_cached_machine(machine));
+  EXPECT_EQ(*load_cached_machine(), machine);
+  const ScopedEnv below_a_file("SMELT_CACHE_DIR", (cached_machine_path(machine) / "c").c_str());
+  const auto saved = save_cached_machine(machine);
+  ASSERT_FALSE(saved);
+  EXPECT_NE(saved.error().message.find("cannot create"), std::string::npos) << saved.error().message;
+}
+
 TEST_F(Cache, AnotherMachineIsNoticed) {
   const auto machine = measured();
   ASSERT_TRUE(save_machine(machine, cache_path(machine.fingerprint)));

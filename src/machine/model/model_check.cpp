@@ -342,6 +342,14 @@ Result<void> check_machine(const Machine& machine) {
   if (machine.memory) {
     if (auto checked = check_memory(*machine.memory, machine); !checked) return checked;
   }
+  const std::pair<const char*, const std::string&> texts[] = {{"name", machine.name},
+                                                              {"fingerprint", machine.fingerprint},
+                                                              {"measured_at", machine.measured_at},
+                                                              {"method", machine.method}};
+  for (const auto& [key, text] : texts) {
+    if (text.size() <= most_text_bytes) continue;
+    return make_error(Status::bad_format, "{}: longer than {} bytes", key, most_text_bytes);
+  }
   if (!(machine.tsc_ghz >= 0.0 && machine.tsc_ghz <= max_ghz)) {
     return make_error(Status::bad_format, "tsc_ghz: must be 0..{}, is {}", max_ghz, machine.tsc_ghz);
   }

@@ -675,7 +675,13 @@ TEST_F(Files, DamagedMachineIsNotWritten) {
   machine = small_machine();
   machine.pus[1].os_index = machine.pus[0].os_index;
   EXPECT_FALSE(save_machine(machine, file));
+  machine = small_machine();
+  machine.name = std::string(most_text_bytes + 1, 'x');
+  EXPECT_FALSE(save_machine(machine, file));
   EXPECT_EQ(content_of(file), "old");
+  machine.name.pop_back();
+  EXPECT_TRUE(save_machine(machine, file));
+  EXPECT_TRUE(load_machine(file));
 }
 
 // Whatever program made the machine: nothing that could not be read again is written.

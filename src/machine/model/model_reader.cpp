@@ -26,7 +26,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t piece_bytes = 64u << 10;
-constexpr std::size_t max_text_bytes = 4096;  ///< of one string
 constexpr std::size_t max_skipped_bytes = 1u << 20;
 constexpr std::size_t max_skipped_depth = 64;
 constexpr std::uint64_t max_file_bytes = 5ull << 30;  ///< twelve matrices of max_full_pus, 25 bytes a number
@@ -496,7 +495,7 @@ bool Builder::finish_section() {
 bool Builder::key(const std::string& name) {
   source_.start_token();
   if (skip_depth_ != 0) return skipped();
-  if (name.size() > max_text_bytes) return fail("a key that is far too long");
+  if (name.size() > most_text_bytes) return fail("a key that is far too long");
   if (within_ != Within::nothing) return class_key(name);
   return level() == 1 ? top_key(prefix() + name) : entry_key(name);
 }
@@ -570,7 +569,7 @@ bool Builder::top_scalar(const Scalar& value) {
     case Kind::text:
       if (absent && field_->text != &Machine::name) return true;
       if (value.type != Scalar::Type::text) return fail(fmt::format("must be a string, is {}", value.shown()));
-      if (value.text->size() > max_text_bytes) return fail(fmt::format("longer than {} bytes", max_text_bytes));
+      if (value.text->size() > most_text_bytes) return fail(fmt::format("longer than {} bytes", most_text_bytes));
       machine_.*field_->text = *value.text;
       return true;
     case Kind::real:
@@ -875,10 +874,14 @@ Result<Machine> load_machine(const fs::path& file) {
                                                               : Status::io_error;
     return make_error(status, "{}: cannot open: {}", file.string(), std::strerror(reason));
   }
-  Source source(descriptor);
-  auto machine = read_machine(source, file.string());
+  auto machine = load_machine(descriptor, file.string());
   close(descriptor);
   return machine;
+}
+
+Result<Machine> load_machine(int descriptor, const std::string& origin) {
+  Source source(descriptor);
+  return read_machine(source, origin);
 }
 
 }  // namespace smelt

@@ -1,6 +1,7 @@
 #include "shims/mpi/team/team.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -82,11 +83,13 @@ int forget(MPI_Comm comm, int, void* value, void*) {
   return MPI_SUCCESS;
 }
 
-/// A number from the environment; `otherwise` without one, or with one below `least`.
+/// A number from the environment; `otherwise` without one, as for a text that is none, or with one below `least`.
 int setting(const char* name, int least, int otherwise) noexcept {
   const char* const text = std::getenv(name);
-  const int number = text != nullptr && *text != '\0' ? std::atoi(text) : least - 1;
-  return number >= least ? number : otherwise;
+  if (text == nullptr) return otherwise;
+  int number = least - 1;
+  const auto [last, problem] = std::from_chars(text, text + std::strlen(text), number);
+  return problem == std::errc() && *last == '\0' && number >= least ? number : otherwise;
 }
 
 /// Whether all processes of a communicator are of this one's MPI_COMM_WORLD. Throws std::bad_alloc.
