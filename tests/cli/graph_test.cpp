@@ -199,11 +199,11 @@ TEST(GraphCommand, WholeNumbersOfFilesKeepAllDigits) {
               HasSubstr("1000 -9223372036854775806\n1 1\n-INF 2\n2147483646 3\n"));
   for (const std::string wrong : {"1e30", "0.5", "2147483648", "-2147483649", "nan", "NIL", "x"}) {
     expect_one_line(with("1\n" + wrong + "\n2\n3\n", good), 1,
-                    "a.txt:2: '" + wrong + "' is not a whole number of 32 bits, as 'a: N_P<Int>(G)' needs");
+                    "a.txt:2: '" + wrong + "' is not a whole number of 32 bits, as 'a: N_P<Int>' needs");
   }
   for (const std::string wrong : {"1e30", "9007199254740994.0", "9223372036854775808", "-1e19", "0.5"}) {
     expect_one_line(with(good, "1\n" + wrong + "\n2\n3\n"), 1,
-                    "b.txt:2: '" + wrong + "' is not a whole number of 64 bits, as 'b: N_P<Long>(G)' needs");
+                    "b.txt:2: '" + wrong + "' is not a whole number of 64 bits, as 'b: N_P<Long>' needs");
   }
 }
 
