@@ -1,8 +1,11 @@
 #include "shims/mpi/calls/translated_call.hpp"
 
 #include <algorithm>
+#include <array>
+#include <mutex>
 #include <new>
 #include <numeric>
+#include <utility>
 
 #include "shims/mpi/team/team.hpp"
 
@@ -16,6 +19,46 @@ void* or_nothing(void* data) { return data == nullptr ? nothing : data; }
 
 const char* const wrong_arguments = "arguments that the library reports";
 const char* const other_operator = "an operator and a datatype that the standard does not combine";
+
+/// Large buffers that earlier calls have given back. The kernel clears new memory page by page, which takes longer than
+/// packing. Of all threads; they remain until the process ends.
+class SpareBuffers {
+ public:
+  static constexpr std::size_t least = 64 << 10, most = 16 << 20;
+
+  /// The smallest one of `size` bytes or more, whose size replaces `size`; or null.
+  std::byte* take(std::size_t& size) noexcept {
+    const std::lock_guard lock(mutex_);
+    Buffer* best = nullptr;
+    for (auto& each : buffers_) {
+      if (each.size >= size && (best == nullptr || each.size < best->size)) best = &each;
+    }
+    if (best == nullptr) return nullptr;
+    size = std::exchange(best->size, 0);
+    return std::exchange(best->bytes, nullptr);
+  }
+
+  /// The one that is kept no more: this one, a smaller one, or null.
+  std::byte* exchange(std::byte* bytes, std::size_t size) noexcept {
+    const std::lock_guard lock(mutex_);
+    auto& least_one =
+        *std::min_element(buffers_.begin(), buffers_.end(), [](auto& a, auto& b) { return a.size < b.size; });
+    if (least_one.size >= size) return bytes;
+    least_one.size = size;
+    return std::exchange(least_one.bytes, bytes);
+  }
+
+ private:
+  struct Buffer {
+    std::byte* bytes = nullptr;
+    std::size_t size = 0;
+  };
+
+  std::mutex mutex_;
+  std::array<Buffer, 4> buffers_;
+};
+
+constinit SpareBuffers spare_buffers;
 
 std::byte* advance(void* data, std::ptrdiff_t bytes) { return static_cast<std::byte*>(data) + bytes; }
 
@@ -36,8 +79,15 @@ std::size_t* TranslatedCall::SmallArray::make(int count) {
   return far_.get();
 }
 
+void TranslatedCall::GiveBack::operator()(std::byte* bytes) const noexcept {
+  const bool kept = size >= SpareBuffers::least && size <= SpareBuffers::most;
+  delete[](kept ? spare_buffers.exchange(bytes, size) : bytes);
+}
+
 std::byte* TranslatedCall::Packed::make(std::size_t size) {
-  bytes.reset(new std::byte[size + 1]);
+  ++size;  // never empty
+  std::byte* const spare = size >= SpareBuffers::least ? spare_buffers.take(size) : nullptr;
+  bytes = {spare != nullptr ? spare : new std::byte[size], GiveBack{size}};
   return bytes.get();
 }
 

@@ -115,9 +115,17 @@ class TranslatedCall {
     std::size_t here_[32];
     std::unique_ptr<std::size_t[]> far_;
   };
+  /// Keeps the memory of large copies for later calls.
+  struct GiveBack {
+    std::size_t size;
+
+    GiveBack() noexcept : size(0) {}
+    explicit GiveBack(std::size_t bytes) noexcept : size(bytes) {}
+    void operator()(std::byte* bytes) const noexcept;
+  };
   /// A packed copy of memory that is not contiguous.
   struct Packed {
-    std::unique_ptr<std::byte[]> bytes;
+    std::unique_ptr<std::byte[], GiveBack> bytes;
     std::byte* make(std::size_t size);
   };
 
