@@ -22,13 +22,8 @@
 namespace {
 
 using shim_test::require;
+using shim_test::size_of;
 using shim_test::world_rank;
-
-int size_of(MPI_Comm comm) {
-  int size = 0;
-  MPI_Comm_size(comm, &size);
-  return size;
-}
 
 // ---- pairs
 
@@ -104,6 +99,46 @@ void check_pairs(MPI_Datatype type) {
     These one(-1, -1, 80);
     MPI_Reduce_scatter(in.all, one.all, counts.data(), type, MPI_MAXLOC, world);
     one.check("MPI_Reduce_scatter", 1, last + rank, last);
+  }
+}
+
+/// Pairs of rank `rank` in round `round`, with the rank's bytes between them.
+std::vector<Pair<double>> many_pairs(std::size_t number, int round, int rank) {
+  std::vector<Pair<double>> pairs(number);
+  std::memset(static_cast<void*>(pairs.data()), rank + 1, number * sizeof pairs[0]);
+  for (std::size_t i = 0; i < number; ++i) {
+    pairs[i].value = static_cast<double>(i) + 100000.0 * round + rank;
+    pairs[i].index = rank;
+  }
+  return pairs;
+}
+
+/// What shares memory with other calls, of other sizes, some of them under way at the same time.
+void check_many_pairs() {
+  const int rank = world_rank(), last = size_of(MPI_COMM_WORLD) - 1;
+  int round = 0;
+  const auto check = [&](const std::vector<Pair<double>>& got, const char* what) {
+    const auto expected = many_pairs(got.size(), round, last);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const auto* after = reinterpret_cast<const unsigned char*>(&got[i]) + offsetof(Pair<double>, index) + sizeof(int);
+      require(got[i].value == expected[i].value && got[i].index == last, std::string(what) + ": a wrong pair of many");
+      require(*after == rank + 1, std::string(what) + ": a byte behind one of many pairs has changed");
+    }
+  };
+  for (const std::size_t number : {20000, 60000, 9000, 30000, 5000, 60000}) {
+    ++round;
+    auto place = many_pairs(number, round, rank), out = many_pairs(number, 0, rank),
+         small = many_pairs(8000, round, rank);
+    const auto in = place;
+    MPI_Allreduce(MPI_IN_PLACE, place.data(), static_cast<int>(number), MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
+    check(place, "MPI_Allreduce in place");
+    MPI_Request requests[2];
+    MPI_Iallreduce(in.data(), out.data(), static_cast<int>(number), MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD,
+                   &requests[0]);
+    MPI_Iallreduce(MPI_IN_PLACE, small.data(), 8000, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD, &requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    check(out, "MPI_Iallreduce");
+    check(small, "MPI_Iallreduce in place");
   }
 }
 
@@ -393,6 +428,7 @@ int main(int argc, char** argv) {
     check_pairs<long>(MPI_LONG_INT);
     check_pairs<short>(MPI_SHORT_INT);
     check_pairs<long double>(MPI_LONG_DOUBLE_INT);
+    check_many_pairs();
   }
   if (mode == "callbacks") check_callbacks();
   if (mode == "absent") {

@@ -25,6 +25,7 @@ namespace {
 using shim_test::compose;
 using shim_test::fail;
 using shim_test::require;
+using shim_test::size_of;
 using shim_test::world_rank;
 
 thread_local std::mt19937_64 common;  ///< the same numbers on all ranks
@@ -40,11 +41,6 @@ void seed(std::uint64_t with, int thread) {
 
 int draw(std::mt19937_64& from, int below) { return static_cast<int>(from() % static_cast<unsigned>(below)); }
 
-int size_of(MPI_Comm comm) {
-  int size = 0;
-  MPI_Comm_size(comm, &size);
-  return size;
-}
 int rank_in(MPI_Comm comm) {
   int rank = 0;
   MPI_Comm_rank(comm, &rank);

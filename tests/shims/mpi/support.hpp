@@ -45,6 +45,12 @@ inline int world_rank() {
   return rank;
 }
 
+inline int size_of(MPI_Comm comm) {
+  int size = 0;
+  PMPI_Comm_size(comm, &size);
+  return size;
+}
+
 [[noreturn]] inline void fail(const std::string& what) {
   std::fprintf(stderr, "rank %d: %s\n", world_rank(), what.c_str());
   std::fflush(stderr);

@@ -20,13 +20,8 @@
 namespace {
 
 using shim_test::require;
+using shim_test::size_of;
 using shim_test::world_rank;
-
-int size_of(MPI_Comm comm) {
-  int size = 0;
-  MPI_Comm_size(comm, &size);
-  return size;
-}
 
 int sum_of_ranks(MPI_Comm comm) { return size_of(comm) * (size_of(comm) - 1) / 2; }
 
