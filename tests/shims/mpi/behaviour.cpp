@@ -143,6 +143,22 @@ void check_threads() {
   for (auto& each : comm) MPI_Comm_free(&each);
 }
 
+/// MPI_IN_PLACE where a result goes. Open MPI tells some of these errors to the handler of MPI_COMM_WORLD.
+void check_results_in_place(MPI_Comm comm) {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  int in = 0;
+  void* const place = MPI_IN_PLACE;
+  require(MPI_Allreduce(&in, place, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS, "a sum into MPI_IN_PLACE");
+  require(MPI_Allreduce(place, place, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS, "a sum in place of itself");
+  require(MPI_Scan(&in, place, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS, "a scan into MPI_IN_PLACE");
+  require(MPI_Allgather(&in, 1, MPI_INT, place, 1, MPI_INT, comm) != MPI_SUCCESS, "an allgather into MPI_IN_PLACE");
+  require(MPI_Alltoall(&in, 1, MPI_INT, place, 1, MPI_INT, comm) != MPI_SUCCESS, "an alltoall into MPI_IN_PLACE");
+#ifdef OPEN_MPI  // MPICH does not look
+  require(MPI_Bcast(place, 1, MPI_INT, 0, comm) != MPI_SUCCESS, "a broadcast of MPI_IN_PLACE");
+#endif
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
 /// Arguments that are wrong on one rank alone, which then goes on as if nothing had been.
 void check_errors() {
   MPI_Comm comm;
@@ -160,6 +176,7 @@ void check_errors() {
     require(is_error(MPI_Bcast(&value, -1, MPI_INT, 0, comm), MPI_ERR_COUNT), "a negative count");
     require(is_error(MPI_Bcast(&value, 1, MPI_DATATYPE_NULL, 0, comm), MPI_ERR_TYPE), "no datatype");
     require(MPI_Allreduce(&value, &value, 1, MPI_INT, MPI_OP_NULL, comm) != MPI_SUCCESS, "no operator");
+    check_results_in_place(comm);
   }
   float in = 0, out = 0;
   require(MPI_Allreduce(&in, &out, 1, MPI_FLOAT, MPI_BAND, comm) != MPI_SUCCESS, "bits of numbers");

@@ -17,6 +17,9 @@ std::byte nothing[1];
 
 void* or_nothing(void* data) { return data == nullptr ? nothing : data; }
 
+/// Callers have dealt with MPI_IN_PLACE where MPI allows it; elsewhere it is an error, if there is data.
+bool is_wrong(const void* data, long long count) { return count < 0 || (count > 0 && data == MPI_IN_PLACE); }
+
 const char* const wrong_arguments = "arguments that the library reports";
 const char* const other_operator = "an operator and a datatype that the standard does not combine";
 
@@ -93,7 +96,7 @@ std::byte* TranslatedCall::Packed::make(std::size_t size) {
 
 bool TranslatedCall::run_of(const void* data, long long count, MPI_Datatype type, Run& to) {
   const Type* layout = type_of(type);
-  if (layout == nullptr || count < 0) return false;
+  if (layout == nullptr || is_wrong(data, count)) return false;
   note(type, *layout);
   to = {const_cast<void*>(data), static_cast<std::size_t>(count), type, layout};
   return true;
@@ -102,7 +105,7 @@ bool TranslatedCall::run_of(const void* data, long long count, MPI_Datatype type
 bool TranslatedCall::blocks_of(RankBlocks& blocks) {
   if (blocks.counts == nullptr || blocks.offsets == nullptr) return false;
   for (int i = 0; i < blocks.blocks; ++i) {
-    if (blocks.counts[i] < 0) return false;
+    if (is_wrong(blocks.data, blocks.counts[i])) return false;
     if (blocks.types == nullptr ? i > 0 : blocks.counts[i] == 0) continue;
     const Type* const layout = type_of(blocks.type_of_block(i));
     if (layout == nullptr) return false;
@@ -243,7 +246,7 @@ TranslatedCall::Disposition TranslatedCall::reduction(const MpiTeam& team, smelt
   Run source;
   const bool in_place = in == MPI_IN_PLACE;
   if (!run_of(in_place ? out : in, in_count, type, source) || out_count < 0) return pass(wrong_arguments);
-  if (in_place && !gives_result) return pass(wrong_arguments);
+  if (gives_result ? is_wrong(out, out_count) : in_place) return pass(wrong_arguments);
   const Run target{out, static_cast<std::size_t>(out_count), type, source.layout};
   if (!operator_of(op, type, *source.layout, by)) return pass(other_operator);
   if (source.bytes() == 0) return Disposition::done;
