@@ -6,6 +6,7 @@
 //   mpirun -n 2 behaviour early        rank 1 ends by MPI_Finalize while rank 0 waits for it in a collective
 //   mpirun -n 2 behaviour behind WAY   long messages, or a nonblocking collective, behind short collectives
 #include <pthread.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -266,6 +267,29 @@ void check_absolute_addresses() {
   MPI_Type_free(&both);
 }
 
+/// A rank that can open two more files, with low numbers: the others do not wait for what it cannot do.
+void check_few_descriptors() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  rlimit most{};
+  getrlimit(RLIMIT_NOFILE, &most);
+  std::vector<int> opened;
+  if (world_rank() == world_size() - 1) {
+    const rlimit few{256, most.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
+    for (int file = dup(1); file >= 0; file = dup(1)) opened.push_back(file);
+    for (const int i : {0, 1}) close(opened.at(static_cast<std::size_t>(i)));
+    opened.erase(opened.begin(), opened.begin() + 2);
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  sum_on(comm, 5);
+  const auto waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  require(waited < 30, "ranks waited for one without descriptors");
+  for (const int file : opened) close(file);
+  setrlimit(RLIMIT_NOFILE, &most);
+  MPI_Comm_free(&comm);
+}
+
 /// Nonblocking ones of the library among blocking ones.
 void check_nonblocking() {
   for (int i = 0; i < 50; ++i) {
@@ -416,6 +440,7 @@ int main(int argc, char** argv) {
   check_errors();
   check_coming_and_going();
   check_absolute_addresses();
+  check_few_descriptors();
   check_nonblocking();
   check_intercommunicator();
   if (world_rank() == 0) std::printf("all right\n");

@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -77,8 +78,14 @@ int open_memory(const MemoryHandle& handle) noexcept {
 
 bool leaves_room(int fd) noexcept {
   rlimit most{};
-  // A new descriptor is the lowest free number, which indicates how many are in use.
-  return fd >= 0 && getrlimit(RLIMIT_NOFILE, &most) == 0 && static_cast<rlim_t>(fd) < most.rlim_cur / 2;
+  if (fd < 0 || getrlimit(RLIMIT_NOFILE, &most) != 0) return false;
+  // A new descriptor is the lowest free number, which indicates how many are in use. But a few may be free below those
+  // that are in use: so as many are tried as a rendezvous opens. Where a rank had fewer, the others would wait for it.
+  std::array<Descriptor, 8> tried;
+  return std::all_of(tried.begin(), tried.end(), [&](Descriptor& each) {
+    each = Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    return each.get() >= 0 && static_cast<rlim_t>(each.get()) < most.rlim_cur / 2;
+  });
 }
 
 bool knows_machine() noexcept { return smelt_hwloc_is_there() != 0; }
