@@ -133,6 +133,8 @@ void serve(void* argument) noexcept {
   for (;;) {
     const smelt_work work = smelt_team_receive(hot_team.team, self.member);
     if (work.function == nullptr) break;
+    // The master wrote it before the fork, and writes it again after the join.
+    if (hot_team.runtime->family == Family::llvm) hot_team.control.adopt();
     smelt_openmp_state = inside;
     work.function(work.data);
   }
@@ -143,7 +145,10 @@ void serve(void* argument) noexcept {
 /// Ends the runtime's region: all members have left the shim's function, or are about to.
 void end_region() noexcept {
   HotTeam& hot_team = *self.hot_team;
+  const auto control = FloatingPointControl::current();
   hot_team.runtime->parallel_end();
+  // LLVM's runtime goes back to that of the time when the hot team was made.
+  control.adopt();
   smelt_openmp_state = outside;
   self.hot_team = nullptr;
   // The runtime's join is between the members' last access to the team and this.
@@ -201,7 +206,7 @@ const char* why_not(const Runtime& runtime, int size) noexcept {
   return "in a task outside of regions";
 }
 
-void run(smelt_work work, int words) noexcept {
+void run_by_all(smelt_work work, int words) noexcept {
   HotTeam& hot_team = *self.hot_team;
   smelt_openmp_state = inside;
   if (words != 0 && words <= SMELT_TEAM_WORDS) {
@@ -216,6 +221,17 @@ void run(smelt_work work, int words) noexcept {
   } else {
     end_region();
   }
+}
+
+/// LLVM's runtime gives the master's floating-point control to all threads at the begin of a region, and back to the
+/// master at its end.
+void run(smelt_work work, int words) noexcept {
+  HotTeam& hot_team = *self.hot_team;
+  if (hot_team.runtime->family == Family::gnu) return run_by_all(work, words);
+  const auto control = FloatingPointControl::current();
+  if (hot_team.control != control) hot_team.control = control;
+  run_by_all(work, words);
+  control.adopt();
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 
 #include <cstdint>
 
+#include "shims/openmp/floating_point.hpp"
 #include "shims/openmp/runtime.hpp"
 #include "shims/report.hpp"
 #include "smelt/smelt.h"
@@ -44,8 +45,9 @@ struct alignas(128) HotTeam {
   smelt_team* team = nullptr;
   const Runtime* runtime = nullptr;
   int size = 0;
-  void** reduced = nullptr;  ///< by member: what it hands to the one that combines
-  void** copied = nullptr;   ///< the team's word for data that `single` passes to the others
+  void** reduced = nullptr;      ///< by member: what it hands to the one that combines
+  void** copied = nullptr;       ///< the team's word for data that `single` passes to the others
+  FloatingPointControl control;  ///< the master's at the begin of the region; LLVM's. Written when it has changed
 };
 
 /// Thread-private state.

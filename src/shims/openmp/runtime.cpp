@@ -303,6 +303,7 @@ const char* why_no_hot_teams(const Runtime& runtime, const SymbolScope& scope) n
     const void* tool = scope.find_anywhere("ompt_start_tool");  // it may come before the shim
     if (is_set("OMP_TOOL_LIBRARIES") || (tool != nullptr && !same_library(entry, tool))) return "an OMPT tool is there";
     if (is_set("KMP_CONSISTENCY_CHECK") || is_set("OMP_DEBUG")) return "the runtime checks the program";
+    if (is_set("KMP_INHERIT_FP_CONTROL")) return "KMP_INHERIT_FP_CONTROL is set";
   }
   if (is_true("OMP_CANCELLATION")) return "OMP_CANCELLATION=true";
   if (is_true("OMP_DISPLAY_AFFINITY")) return "OMP_DISPLAY_AFFINITY=true";

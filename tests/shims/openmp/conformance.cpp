@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cfenv>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +22,10 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "check.hpp"
 
@@ -489,6 +494,38 @@ void reductions() {
     }
   }
 }
+
+#if defined(__clang__) && defined(__x86_64__)
+/// LLVM's runtime: all threads round as their master does before the region, and it does so again after it.
+void floating_point_control() {
+  const int modes[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+  constexpr unsigned flush_to_zero = 0x8000;
+  for (int round = 0; round < 40; ++round) {
+    const int mode = modes[round % 4];
+    const unsigned flush = round % 3 == 0 ? flush_to_zero : 0;
+    std::fesetround(mode);
+    _mm_setcsr((_mm_getcsr() & ~flush_to_zero) | flush);
+    if (round % 8 == 5) omp_set_schedule(omp_sched_dynamic, 1);  // the hot team is dissolved
+    CHECK(std::fegetround() == mode);
+    int wrong = 0;
+#pragma omp parallel num_threads(3) reduction(+ : wrong)
+    {
+      wrong += std::fegetround() != mode || (_mm_getcsr() & flush_to_zero) != flush;
+      std::fesetround(modes[(round + omp_get_thread_num() + 1) % 4]);
+      _mm_setcsr(_mm_getcsr() ^ flush_to_zero);
+      if (round % 8 == 3) {  // the barriers are called off
+#pragma omp task
+        sched_yield();
+      }
+    }
+    CHECK(wrong == 0 && std::fegetround() == mode && (_mm_getcsr() & flush_to_zero) == flush);
+  }
+  std::fesetround(FE_TONEAREST);
+  _mm_setcsr(_mm_getcsr() & ~flush_to_zero);
+}
+#else
+void floating_point_control() {}
+#endif
 
 void ordered_and_doacross() {
   for (int n : {2, 4}) {
@@ -1201,6 +1238,7 @@ const Case cases[] = {{"barriers", barriers},
                       {"singles-in-a-row", singles_in_a_row},
                       {"shared-variables", shared_variables},
                       {"reductions", reductions},
+                      {"floating-point-control", floating_point_control},
                       {"ordered-and-doacross", ordered_and_doacross},
                       {"constructs-outside-of-regions", constructs_outside_of_regions},
                       {"exclusion", exclusion},
