@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <time.h>
 #include <unwind.h>
 
 #include <atomic>
@@ -59,6 +60,11 @@ class PrimaryThread {
     --passes_;
     return false;
   }
+  /// Whether the hot team is to be dissolved at the next region. The counters of LLVM's runtime begin anew with each of
+  /// its regions, and once one of them wraps around (after 2^32 dynamic loops, 2^31 doacross loops) threads hang. So
+  /// none of its regions may last as long as the program.
+  bool old() const noexcept { return regions_ >= plenty && regions_ % plenty == 0 && coarse_s() >= until_s_; }
+
   void ran() noexcept {
     ++regions_;
     if (regions_ >= plenty) longest_ = shortest_pass;
@@ -85,6 +91,7 @@ class PrimaryThread {
     hot_team_.copied = smelt_team_handed(hot_team_.team);
     hot_team_.runtime = &runtime;
     hot_team_.size = size;
+    until_s_ = coarse_s() + longest_life_s;
     return true;
   }
 
@@ -92,6 +99,14 @@ class PrimaryThread {
   /// In a child of fork() that was called inside of a region: LLVM's runtime there is new, and the thread in no region.
   static void begin_child() noexcept;
 
+  /// Seconds, at the cost of a load.
+  static time_t coarse_s() noexcept {
+    timespec now = {};
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return now.tv_sec;
+  }
+
+  static constexpr time_t longest_life_s = 2;  // making one takes some microseconds
   static constexpr std::uint32_t plenty = 16;
   static constexpr std::uint32_t shortest_pass = 4;
   static constexpr std::uint32_t longest_pass = 4096;
@@ -101,6 +116,7 @@ class PrimaryThread {
   std::uint32_t regions_ = 0;  ///< of this hot team
   std::uint32_t passes_ = 0;   ///< regions that the original gets before the next try
   std::uint32_t longest_ = shortest_pass;
+  time_t until_s_ = 0;  ///< when the hot team is old
   bool retired_ = false;
 };
 
@@ -241,13 +257,14 @@ bool run_region(const Runtime& runtime, int threads, smelt_work work, Intercepte
   if (smelt_openmp_state == parked) {
     const int size = threads != 0 ? threads : self.max_threads;
     if (size == 1 && run_alone(runtime, work, entry)) return true;
-    if (size == self.hot_team->size && &runtime == self.hot_team->runtime && hot_teams_stopped() == nullptr)
-        [[likely]] {
+    const bool fits = size == self.hot_team->size && &runtime == self.hot_team->runtime;
+    const bool old = master().old();
+    if (fits && !old && hot_teams_stopped() == nullptr) [[likely]] {
       entry.took();
       run(work, words);
       return true;
     }
-    dissolve("a team of another size");
+    dissolve(fits && old ? "made anew every few seconds" : "a team of another size");
   }
   const int size = threads != 0 || smelt_openmp_state != outside ? threads : runtime.get_max_threads();
   if (const char* why = why_not(runtime, size)) {

@@ -1205,6 +1205,28 @@ void random_sequences() {
   }
 }
 
+int regions_of_thread = 0;
+#pragma omp threadprivate(regions_of_thread)
+
+/// The preload library makes its teams anew now and then, which no program notices.
+void seconds_of_regions() {
+  constexpr double seconds = 4;
+  const double start = omp_get_wtime();
+  int regions = 0, wrong = 0;
+  while (omp_get_wtime() < start + seconds) {
+    for (int i = 0; i < 100; ++i) {
+      ++regions;
+#pragma omp parallel num_threads(2) reduction(+ : wrong)
+      {
+        wrong += ++regions_of_thread != regions;
+#pragma omp for schedule(dynamic)
+        for (int k = 0; k < 4; ++k) wrong += omp_get_num_threads() != 2;
+      }
+    }
+  }
+  CHECK(wrong == 0);
+}
+
 void many_threads() {
   for (int round = 0; round < 10; ++round) {
     long sum = 0;
@@ -1254,6 +1276,7 @@ const Case cases[] = {{"barriers", barriers},
                       {"cancellation", cancellation},
                       {"top-level-teams", top_level_teams},
                       {"random-sequences", random_sequences},
+                      {"seconds-of-regions", seconds_of_regions},
                       {"many-threads", many_threads},
                       {"ends-of-processes", ends_of_processes},
                       {"looked-up-functions", looked_up_functions},
