@@ -67,7 +67,7 @@ inline bool ForkJoinTeam::enter_phase(Member& self) noexcept {
 }
 
 inline bool ForkJoinTeam::meet(Member& self) noexcept {
-  const auto both = self.met += 2;
+  const auto both = 2 * ++self.barriers;
   // Release publishes what this member did; acquire, here or in the wait below, takes up what the partner did before
   // its increment. All changes are increments, so a later one of the partner's still carries the one waited for.
   if (arrivals_.fetch_add(1, ordering::team_meet) + 1 == both) {
@@ -92,29 +92,31 @@ bool ForkJoinTeam::barrier(int member) noexcept {
 }
 
 bool ForkJoinTeam::disseminate(int member, Member& self) noexcept {
+  const auto barrier = ++self.barriers;
   int round = 0;
   for (int distance = 1; distance < size_; distance *= 2, ++round) {
     const int to = member + distance < size_ ? member + distance : member + distance - size_;
     // Release: publishes what this member did and acquired in earlier rounds. Pairs with the acquire below.
-    members_[static_cast<std::size_t>(to)].signals[round].store(self.phase, ordering::team_signal);
+    members_[static_cast<std::size_t>(to)].signals[round].store(barrier, ordering::team_signal);
     wake(parking_);
-    // The partner may be in the next phase already, which it entered after this one.
+    // The partner may be in the next barrier already, which it entered after this one.
     const auto& signal = self.signals[round];
-    if (!wait(self, parking_, [&] { return reaches(signal.load(ordering::team_await), self.phase); })) return false;
+    if (!wait(self, parking_, [&] { return reaches(signal.load(ordering::team_await), barrier); })) return false;
   }
   return true;
 }
 
 bool ForkJoinTeam::count_in(Member& self) noexcept {
+  const auto barrier = ++self.barriers;
   // As in FlatBarrier: the increments form one release sequence that the last member acquires.
   if (arrived_.fetch_add(1, ordering::flat_arrive) + 1 == static_cast<std::uint32_t>(size_)) {
     arrived_.store(0, std::memory_order_relaxed);
     note_time();
-    generation_.store(self.phase, ordering::flat_open);
+    generation_.store(barrier, ordering::flat_open);
     wake(parking_);
     return true;
   }
-  return wait(self, parking_, [&] { return reaches(generation_.load(ordering::flat_pass), self.phase); });
+  return wait(self, parking_, [&] { return reaches(generation_.load(ordering::flat_pass), barrier); });
 }
 
 void ForkJoinTeam::leave(int member) noexcept {
@@ -197,11 +199,12 @@ Work ForkJoinTeam::receive(int member) noexcept {
   return work_;
 }
 
-void ForkJoinTeam::reset() noexcept {
+void ForkJoinTeam::reset(std::uint32_t phases) noexcept {
   for (auto& member : members_) {
     for (auto& signal : member.signals) signal.store(0, std::memory_order_relaxed);
     member.left.store(0, std::memory_order_relaxed);
-    member.phase = member.region = member.claims = member.met = 0;
+    member.phase = phases;
+    member.region = member.claims = member.barriers = 0;
     member.working = false;
   }
   for (auto* word : {&off_, &left_, &opened_, &arrivals_, &claims_, &arrived_, &generation_, &gone_})

@@ -98,14 +98,15 @@ class ForkJoinTeam {
   void*& handed() noexcept { return handed_; }
 
   /// Restores the initial state. Requirement: no member is in a call, and the caller synchronizes with all of them.
-  void reset() noexcept;
+  /// `phases`: that have been, for tests of what many regions lead to.
+  void reset(std::uint32_t phases = 0) noexcept;
 
  private:
   static constexpr int max_rounds = 12;
   static constexpr int fan_in = 4;
 
   struct alignas(separation_bytes) Member {
-    // By round: the last phase that the partner has entered. Written by that partner, read by the member.
+    // By round: the last barrier that the partner has entered. Written by that partner, read by the member.
     std::atomic<std::uint32_t> signals[max_rounds] = {};
     // The last region that the member and all below it have left. Written by the member.
     alignas(separation_bytes) std::atomic<std::uint32_t> left{0};
@@ -113,8 +114,10 @@ class ForkJoinTeam {
     alignas(separation_bytes) std::uint32_t phase = 0;
     std::uint32_t region = 0;
     std::uint32_t claims = 0;
-    std::uint32_t met = 0;  ///< value of the pairwise barrier's counter that completes the last one it entered
-    bool working = false;   ///< in a region, which the next receive() ends
+    // That it has entered. Not the phase: before a barrier after 2^31 joins, what others have entered would be too old
+    // to be compared with it.
+    std::uint32_t barriers = 0;
+    bool working = false;  ///< in a region, which the next receive() ends
     Waiter waiter;
   };
 

@@ -59,6 +59,22 @@ TEST_P(ForkJoinTeamTest, BarrierSeparatesTurns) {
 }
 
 // One member leaves after some barriers: those are passed by all, the next one by nobody.
+TEST_P(ForkJoinTeamTest, BarrierWaitsAfterAnyNumberOfRegions) {
+  const auto team = make();
+  for (std::uint32_t phases : {0x80000000U, 0xc0000000U, 0xfffffffeU}) {
+    team->reset(phases);
+    std::atomic<int> here{0}, wrong{0};
+    on_members(size(), [&](int m) {
+      for (int turn = 1; turn <= 4; ++turn) {
+        if (m == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        ++here;
+        if (!team->barrier(m) || here < turn * size()) ++wrong;
+      }
+    });
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
 TEST_P(ForkJoinTeamTest, NoMemberWaitsForOneThatHasLeft) {
   std::mt19937 random(5);
   for (int turn = 0; turn < 40; ++turn) {
