@@ -326,7 +326,8 @@ class Random {
   template <class T>
   T below(T bound) noexcept {
     if (bound <= 0) return 0;
-    return static_cast<T>(static_cast<unsigned __int128>(next()) * static_cast<std::uint64_t>(bound) >> 64);
+    __extension__ using Wide = unsigned __int128;  // of which -Wpedantic would warn
+    return static_cast<T>(static_cast<Wide>(next()) * static_cast<std::uint64_t>(bound) >> 64);
   }
 
  private:

@@ -77,7 +77,7 @@ inline constexpr Word with_valid(Word word, unsigned cells) noexcept {
 }
 
 struct Bucket {
-  static constexpr std::size_t header_words = 3;
+  static constexpr std::uint32_t header_words = 3;
   AtomicWord word;
   AtomicWord tags;  ///< one byte of each cell's hash
   AtomicWord link;  ///< offset of the next bucket of the chain; 0: none. Never changes back while the chain lives
@@ -269,8 +269,10 @@ constexpr std::uint32_t cell_words(const Shape& shape) noexcept {
 
 // ---- hashing --------------------------------------------------------------------------------
 
+__extension__ typedef unsigned __int128 DoubleWord;  // of which -Wpedantic would warn
+
 inline Word fold(Word a, Word b) noexcept {
-  const auto product = static_cast<unsigned __int128>(a) * b;
+  const auto product = static_cast<DoubleWord>(a) * b;
   return static_cast<Word>(product) ^ static_cast<Word>(product >> 64);
 }
 

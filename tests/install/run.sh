@@ -55,6 +55,7 @@ check "$cmake" -G "$generator" -S "$here" -B "$scratch/outside" -DCMAKE_PREFIX_P
 "$cmake" --build "$scratch/outside" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 check "$scratch/outside/cpp_shared"
 check "$scratch/outside/cpp_static"
+ASAN_OPTIONS=detect_leaks=0 check "$scratch/outside/plugins"
 check "$prefix/bin/smelt" --help >/dev/null
 
 # The preload libraries are found beside the command.

@@ -7,7 +7,9 @@
 
 namespace smelt::plan {
 
-#define ALGORITHM(name) extern const Algorithm name;
+// Hidden: shared libraries that each contain smelt have one of their own each. Otherwise all of them would construct
+// and destroy the first one's.
+#define ALGORITHM(name) extern const Algorithm name [[gnu::visibility("hidden")]];
 #include "plan/algorithms/registry.def"
 #undef ALGORITHM
 
