@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <new>
 #include <string>
@@ -280,6 +281,8 @@ TEST(CProcesses, BadArgumentsAreRefused) {
   options.timeout_s = 0.05;
   EXPECT_EQ(smelt_communicator_create_shared(fresh_name().c_str(), 2, 0, &options, &comm), SMELT_TIMED_OUT);
   EXPECT_NE(std::string(smelt_last_error()).find("1"), std::string::npos);
+  options.timeout_s = std::nan("");
+  EXPECT_EQ(smelt_communicator_create_shared("a", 1, 0, &options, &comm), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(smelt_rank_shrink(nullptr, nullptr), SMELT_INVALID_ARGUMENT);
   EXPECT_EQ(comm, nullptr);
 }

@@ -44,8 +44,8 @@ smelt::CommunicatorOptions translate(const smelt_options& from) {
   if (from.topology != nullptr) to.topology = from.topology;
   if (from.barrier != nullptr) to.barrier = from.barrier;
   if (from.wait != nullptr) to.wait = from.wait;
-  if (from.timeout_s != 0.0) to.timeout_s = from.timeout_s > 0.0 ? from.timeout_s : 0.0;
-  if (from.search_ms != 0.0) to.search_ms = from.search_ms > 0.0 ? from.search_ms : 0.0;
+  if (from.timeout_s != 0.0) to.timeout_s = from.timeout_s < 0.0 ? 0.0 : from.timeout_s;
+  if (from.search_ms != 0.0) to.search_ms = from.search_ms < 0.0 ? 0.0 : from.search_ms;
   to.pin = from.keep_affinity == 0;
   if (from.algorithm != nullptr) to.algorithm = from.algorithm;
   if (from.profile != nullptr) to.profile = from.profile;
