@@ -373,7 +373,7 @@ class MapGroup {
   /// If the algorithm is `shared`, the table is the map of that name: processes without a rank get it by Map::attach().
   /// `keep`: the contents outlive all processes, and as many call this again: `shared` and kv. Another algorithm's are
   /// in the memory of its ranks. Errors: as create(), and those of Communicator::create_shared(); not_supported for
-  /// `keep` with the others.
+  /// `keep` with the others; invalid_argument if the process that came first asks for other types or another algorithm.
   static Result<MapGroup> create_shared(const std::string& name, int size, std::span<const int> ranks,
                                         const MapOptions& options = {}) {
     return made(map_detail::make_group(name, size, ranks, geometry, false, options));

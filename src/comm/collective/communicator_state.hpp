@@ -105,6 +105,10 @@ class CommunicatorState : public std::enable_shared_from_this<CommunicatorState>
   /// The state of the communicator of the survivors, on which all of them agree, and this rank's new rank.
   Result<std::shared_ptr<CommunicatorState>> shrunk(int rank, int* new_rank);
 
+  /// For a rendezvous of all processes of this communicator: how long it may take, and that a death, or a rank that has
+  /// left for good, ends it. `what` begins the messages. Used as long as this exists.
+  RendezvousOptions meeting_options(const char* what);
+
   /// Checks for deaths, at most once per millisecond. The first one breaks the communicator.
   bool somebody_died() noexcept;
   /// 0 while `rank` may still take part in the collectives of `own`, a rank of this process; otherwise its departure

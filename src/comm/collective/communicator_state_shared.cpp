@@ -221,6 +221,16 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::split(const std::s
   return part;
 }
 
+RendezvousOptions CommunicatorState::meeting_options(const char* what) {
+  RendezvousOptions meeting = rendezvous_options_of(options);
+  meeting.stands = [this, what]() -> Result<void> {
+    if (!somebody_died() && status() == Status::ok) return {};
+    return make_error(status(), "{}: {}", what, failure());
+  };
+  meeting.left = [this](int rank) { return members_->state(rank) == MemberState::left; };
+  return meeting;
+}
+
 int CommunicatorState::somebody_left() const noexcept {
   for (int rank = 0; rank < group.size(); ++rank) {
     if (members_->state(rank) == MemberState::left) return rank;

@@ -52,17 +52,11 @@ Result<std::shared_ptr<Space>> Space::create(const std::shared_ptr<comm::Communi
   space->processes_ = processes;
   if (processes) {
     const int number = state.next_number();
-    comm::RendezvousOptions rendezvous_options;
-    if (state.options.timeout_s > 0.0) rendezvous_options.timeout_s = state.options.timeout_s;
-    rendezvous_options.stands = [&state]() -> Result<void> {
-      if (!state.somebody_died() && state.status() == Status::ok) return {};
-      return Error{state.status(), "replicated log: " + state.failure()};
-    };
     auto rendezvous = comm::join_rendezvous(
         fmt::format("{:016x}-log-{}", state.id(), number), size, state.own_ranks(),
         preparation(*shape, [&state, shape = *shape](
                                 std::byte* user) { place(state, Layout(user, shape), bind_reserved_to_numa_node); }),
-        rendezvous_options);
+        state.meeting_options("replicated log"));
     if (!rendezvous) return rendezvous.error();
     space->rendezvous_ = std::move(*rendezvous);
     space->members_.emplace(space->rendezvous_->membership());

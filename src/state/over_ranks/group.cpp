@@ -193,13 +193,8 @@ std::string meeting_of(const Communicator& communicator) {
 Result<void> meet(const Communicator& communicator, const std::string& name) {
   auto& state = *comm::TunerAccess::state(communicator);
   const auto nothing = []() -> Result<comm::SegmentContent> { return comm::SegmentContent{"shared map", 64, {}}; };
-  comm::RendezvousOptions options;
-  if (state.options.timeout_s > 0.0) options.timeout_s = state.options.timeout_s;
-  options.stands = [&state]() -> Result<void> {
-    if (!state.somebody_died() && state.status() == Status::ok) return {};
-    return Error{state.status(), "map: " + state.failure()};
-  };
-  auto met = comm::join_rendezvous("map-" + name, state.group.size(), state.own_ranks(), nothing, options);
+  auto met = comm::join_rendezvous("map-" + name, state.group.size(), state.own_ranks(), nothing,
+                                   state.meeting_options("map"));
   if (!met) return met.error();
   auto members = met->membership();
   for (int rank : state.own_ranks()) members.leave(rank);

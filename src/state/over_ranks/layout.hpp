@@ -32,6 +32,8 @@ struct Shape {
   std::uint32_t strings = 0;     ///< keys and values are strings; `geometry` is that of references to them
   map_detail::Geometry geometry;
 
+  bool operator==(const Shape&) const = default;
+
   bool partitioned() const noexcept {
     return algorithm == Algorithm::part_simple || algorithm == Algorithm::part_caching;
   }

@@ -301,6 +301,27 @@ TEST(NamedKv, ReplacesALeaderThatMakesNoCalls) {
   }
 }
 
+/// Whoever comes first decides; nobody waits for those who are refused.
+TEST_P(NamedMaps, HaveTheSameTypesForAllRanks) {
+  const std::string name = name_of_test(GetParam());
+  using Small = MapGroup<std::uint32_t, std::uint32_t>;
+  const auto status_of = [](const auto& made) { return made ? 0 : -static_cast<int>(made.error().status); };
+  const auto began = std::chrono::steady_clock::now();
+  std::vector<int> ends;
+  for (const pid_t child : start([&](int rank) {
+         const std::span own(&rank, 1);
+         const MapOptions options = options_of(GetParam());
+         return rank == 0 ? status_of(Small::create_shared(name, size, own, options))
+                          : status_of(Numbers::create_shared(name, size, own, options));
+       })) {
+    ends.push_back(end_of(child));
+  }
+  const int refused = -static_cast<int>(Status::invalid_argument), broken = -static_cast<int>(Status::broken);
+  EXPECT_THAT(ends, testing::Contains(refused));
+  EXPECT_THAT(ends, testing::Each(testing::AnyOf(0, refused, broken)));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(40)) << "less than until they give up";
+}
+
 TEST(NamedMap, HasACheckedName) {
   const int ranks[] = {0};
   const auto group = Numbers::create_shared("a/b", 1, ranks, {});

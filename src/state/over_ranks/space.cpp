@@ -55,6 +55,22 @@ Layout layout_found_in(std::byte* memory) {
   return {memory, shape, std::vector<int>(parents, parents + shape.ranks)};
 }
 
+/// `asked`: by this process; `made`: by the one that came first.
+Result<void> check_alike(const Shape& asked, const Shape& made) {
+  if (asked == made) return {};
+  const auto text = [](const Shape& shape) {
+    const auto& algorithm = map_algorithms()[static_cast<std::size_t>(shape.algorithm)].name;
+    const auto& sizes = shape.geometry;
+    return shape.strings != 0 ? fmt::format("strings by {} with {} servers", algorithm, shape.servers)
+                              : fmt::format("keys of {} and values of {} bytes by {} with {} servers", sizes.key_bytes,
+                                            sizes.value_bytes, algorithm, shape.servers);
+  };
+  return make_error(Status::invalid_argument,
+                    "map: this process asks for {}, the one that came first for {}: all must ask for the same types "
+                    "and options",
+                    text(asked), text(made));
+}
+
 }  // namespace
 
 Space::~Space() {
@@ -79,12 +95,6 @@ Result<void> Space::meet(comm::CommunicatorState& state, const Shape& shape, std
     }
     return {};
   }
-  comm::RendezvousOptions options;
-  if (state.options.timeout_s > 0.0) options.timeout_s = state.options.timeout_s;
-  options.stands = [&state]() -> Result<void> {
-    if (!state.somebody_died() && state.status() == Status::ok) return {};
-    return Error{state.status(), "map: " + state.failure()};
-  };
   const auto fill = [&state, &shape, &parents](std::byte* user) {
     const Layout layout(user, shape, parents);
     place(state, layout, bind_reserved_to_numa_node);
@@ -95,12 +105,12 @@ Result<void> Space::meet(comm::CommunicatorState& state, const Shape& shape, std
       [&]() -> Result<comm::SegmentContent> {
         return comm::SegmentContent{meeting_kind, plain.bytes(), fill};
       },
-      options);
+      state.meeting_options("map"));
   if (!rendezvous) return rendezvous.error();
   rendezvous_ = std::move(*rendezvous);
   members_.emplace(rendezvous_->membership());
   layout_ = layout_found_in(rendezvous_->user());
-  return {};
+  return check_alike(shape, this->shape());
 }
 
 Result<void> Space::open(comm::CommunicatorState& state, const MapOptions& options) {
