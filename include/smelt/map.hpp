@@ -40,8 +40,8 @@ struct MapOptions {
   std::optional<Faults> faults{};
   std::size_t capacity = 1000;  ///< keys that fit before the table grows for the first time
   bool keep = false;            ///< for create_shared(): the map outlives its last process, until remove_map()
-  /// Address space that each process reserves. The table can grow to about a quarter of it. Memory is allocated as
-  /// needed.
+  /// Address space that each process reserves, at least 2 MiB. The table can grow to about a quarter of it. Memory is
+  /// allocated as needed.
   std::size_t most_bytes = std::size_t{64} << 30;
 
   // For MapGroup only:
@@ -157,7 +157,7 @@ class Map {
   /// Attaches to a map that another process has created. Errors: not_found, invalid_argument for other types.
   static Result<Map> attach(const std::string& name) { return made(map_detail::attach(name, shape.geometry)); }
 
-  /// Opens a kept map, whether it is in use or not. Errors: as attach().
+  /// Opens a kept map, whether it is in use or not. Errors: as attach(); bad_format if its file has been cut off.
   static Result<Map> open(const std::string& name) { return made(map_detail::open(name, shape.geometry)); }
 
   /// The value of a key.

@@ -62,6 +62,9 @@ Result<void> check_options(const MapOptions& options) {
                       "wait that update keys of the same bucket; ask for '{}', or for 'kv' in a MapGroup",
                       to_string(faults), to_string(facts->survives));
   }
+  if (options.most_bytes < huge_page) {
+    return make_error(Status::invalid_argument, "most_bytes of {}: at least 2 MiB", options.most_bytes);
+  }
   if (options.capacity > Word{1} << 40) {
     return make_error(Status::invalid_argument, "capacity of {} keys: at most 2^40", options.capacity);
   }
@@ -107,10 +110,12 @@ class NameLock {
         held_ = true;
         return;
       }
-      if (errno != EADDRINUSE) return;
+      if (errno != EADDRINUSE) break;
       const timespec pause = {0, 1'000'000};
       nanosleep(&pause, nullptr);
+      errno = EADDRINUSE;
     }
+    error_ = errno;
   }
   NameLock(const NameLock&) = delete;
   NameLock& operator=(const NameLock&) = delete;
@@ -119,6 +124,8 @@ class NameLock {
   }
   Result<void> held() const {
     if (held_) return {};
+    errno = error_;
+    if (error_ != EADDRINUSE) return system_error("cannot lock the names of maps");
     return make_error(Status::timed_out,
                       "another process has been creating a map of this name for ten seconds: is it "
                       "stopped?");
@@ -127,6 +134,7 @@ class NameLock {
  private:
   int fd_;
   bool held_ = false;
+  int error_ = 0;
 };
 
 std::vector<std::string> entries_of(const std::string& directory) {
@@ -330,7 +338,10 @@ Result<void> Memory::map(int fd, Word reach) {
 
 Result<void> Memory::format(const std::string& name, const Geometry& geometry, const MapOptions& options,
                             bool strings) {
-  if (!back(0, header_bytes)) return make_error(Status::out_of_memory, "no memory for map '{}'", name);
+  if (!back(0, header_bytes)) {
+    base_ = nullptr;  // not even the header may be touched
+    return make_error(Status::out_of_memory, "no memory for map '{}'", name);
+  }
   Header& made = header();
   made.layout = layout;
   made.flags = (options.keep ? is_kept : 0) | (strings ? has_strings : 0);
@@ -361,10 +372,25 @@ Result<void> Memory::format(const std::string& name, const Geometry& geometry, c
   return {};
 }
 
+Result<void> Memory::whole() const {
+  struct stat status = {};
+  const Word bytes = fstat(fd_, &status) == 0 ? static_cast<Word>(status.st_size) : 0;
+  if (bytes >= header_bytes) {
+    const Word table = header().active.load(std::memory_order_acquire);
+    const Word end = (table & ~log2_mask) + table_bytes(table);
+    if (bytes >= std::max(end, header().backed.load(std::memory_order_relaxed))) return {};
+  }
+  return make_error(Status::bad_format, "map '{}' has been cut off; remove it", header().name);
+}
+
 Result<void> Memory::enter() {
   forks_seen_.store(forks.load(std::memory_order_relaxed), std::memory_order_relaxed);
   owner_.store(1, std::memory_order_relaxed);
   if (!shared_) return {};
+  if (const auto good = whole(); !good) {
+    shared_ = false;  // so that the destructor leaves the map unchanged
+    return good.error();
+  }
   const Word mine = current_namespaces();
   if (mine != 0 && header().namespaces != 0 && header().namespaces != mine) {
     shared_ = false;  // so that the destructor leaves the map unchanged
@@ -483,6 +509,7 @@ Result<MapState> look_at(const FoundMap& found) {
     return make_error(Status::io_error, "cannot read map '{}'", found.name);
   }
   if (const auto mapped = memory->map_to_look(found.fd, header.reach); !mapped) return mapped.error();
+  if (const auto good = memory->whole(); !good) return good.error();
   return memory->state();
 }
 

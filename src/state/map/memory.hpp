@@ -47,6 +47,9 @@ class Memory final : public Table {
   /// Joins a map that others may use already.
   Result<void> enter();
 
+  /// Whether the file still has all memory that its header says is in use. Errors: bad_format.
+  Result<void> whole() const;
+
   MapState state() const;
 
  private:

@@ -2,10 +2,14 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <optional>
 
 #include "smelt/map.hpp"
@@ -152,6 +156,41 @@ TEST_F(NamedMapTest, IsNotUsedByAnotherVersion) {
   }
 }
 
+/// As a copy that did not fit, which would end the program with SIGBUS.
+TEST_F(NamedMapTest, IsNotUsedOnceItHasBeenCutOff) {
+  ASSERT_TRUE(create(true)->put(1, 2));
+  const auto bytes = std::filesystem::file_size(file);
+  for (const auto rest : {bytes - 4096, std::uintmax_t{4096}}) {
+    std::filesystem::resize_file(file, rest);
+    expect_error(Numbers::open(name), Status::bad_format, "has been cut off");
+    expect_error(create(true), Status::bad_format, "has been cut off");
+    expect_error(inspect_map(name), Status::bad_format, "has been cut off");
+    EXPECT_TRUE(list_maps());
+  }
+  EXPECT_TRUE(remove_map(name));
+}
+
+/// Calls `create` in a process with a limit; its exit status is the error's.
+int status_under(int resource, rlim_t most, const std::function<Result<Numbers>()>& create) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {most, most};
+    setrlimit(static_cast<__rlimit_resource>(resource), &limit);
+    const auto map = create();
+    _exit(map ? 0 : -static_cast<int>(map.error().status));
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST_F(NamedMapTest, SaysWhatTheSystemRefuses) {
+  EXPECT_EQ(status_under(RLIMIT_FSIZE, 4096, [&] { return create(); }), -static_cast<int>(Status::out_of_memory));
+  EXPECT_EQ(status_under(RLIMIT_NOFILE, 0, [&] { return create(); }), -static_cast<int>(Status::io_error))
+      << "and not that somebody else holds the lock";
+}
+
 /// Process numbers mean something in one namespace only.
 TEST_F(NamedMapTest, IsOfOneNamespace) {
   auto table = *map_detail::create_shared(name, map_detail::geometry_of(8, 8), {.capacity = 10});
@@ -210,6 +249,7 @@ TEST(Map, AsksForWhatAMapCanBe) {
   EXPECT_TRUE(Numbers::create({.faults = Faults::none}));
   expect_error(Numbers::create({.capacity = (std::size_t{1} << 40) + 1}), Status::invalid_argument, "at most 2^40");
   expect_error(Numbers::create({.capacity = std::size_t{1} << 40}), Status::invalid_argument, "raise most_bytes");
+  expect_error(Numbers::create({.most_bytes = 1 << 20}), Status::invalid_argument, "at least 2 MiB");
 }
 
 /// Of maps over ranks, every process has an entry.

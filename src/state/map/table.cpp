@@ -187,7 +187,7 @@ bool Table::back(Word from, Word to) noexcept {
     if (fallocate(fd_, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) {
       done += bytes;
     } else if (errno != EINTR) {
-      header().refused.fetch_add(1, std::memory_order_relaxed);
+      if (from != 0) header().refused.fetch_add(1, std::memory_order_relaxed);  // else there is no header yet
       return false;
     }
   }
