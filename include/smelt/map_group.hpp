@@ -107,6 +107,7 @@ class GroupMember {
 class GroupSpace {
  public:
   virtual ~GroupSpace() = default;
+  /// A rank of this process (check_rank). Errors: invalid_argument if it has been attached before.
   virtual Result<std::unique_ptr<GroupMember>> attach(int rank) = 0;
 
   /// What must live as long as the last rank.
@@ -132,6 +133,7 @@ struct GroupParts {
   GroupPlan plan;
   std::shared_ptr<GroupSpace> space;
   std::shared_ptr<Table> shared;        ///< in place of `space`
+  std::vector<int> ranks;               ///< those of this process
   std::shared_ptr<const void> keeps{};  ///< what must live as long as this
 };
 
@@ -142,6 +144,8 @@ Result<GroupParts> make_group(const Communicator& communicator, const Geometry& 
 /// The same for processes that meet under a name.
 Result<GroupParts> make_group(const std::string& name, int size, std::span<const int> ranks, const Geometry& geometry,
                               bool strings, const MapOptions& options);
+/// Whether it is a rank of this process. Errors: invalid_argument.
+Result<void> check_rank(const GroupParts& group, int rank);
 /// Waits without making progress for others.
 void wait_until(bool (*stop)(void* context), void* context) noexcept;
 
@@ -381,6 +385,7 @@ class MapGroup {
 
   /// Makes the calling thread that rank, which must belong to this process. Once for each rank.
   Result<MapRank<Key, Value>> attach(int rank) {
+    if (const auto good = map_detail::check_rank(group_, rank); !good) return good.error();
     if (shared_) return MapRank<Key, Value>(rank, *shared_);
     auto member = group_.space->attach(rank);
     if (!member) return member.error();

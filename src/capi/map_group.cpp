@@ -168,6 +168,9 @@ int smelt_map_group_attach(smelt_map_group* group, int rank, smelt_map_rank** at
   return guarded([&]() -> int {
     if (group == nullptr || attached == nullptr)
       return fail_argument("smelt_map_group_attach", "group or rank is NULL");
+    if (!group->strings) {
+      if (const auto good = smelt::map_detail::check_rank(group->parts, rank); !good) return fail(good.error());
+    }
     auto made = std::make_unique<smelt_map_rank>(smelt_map_rank{group->geometry});
     if (group->strings) {
       auto strings = group->strings->attach(rank);

@@ -223,6 +223,8 @@ Result<GroupParts> make_group(const Wish& wish) {
   if (!plan) return plan.error();
   GroupParts made;
   made.plan = *std::move(plan);
+  const auto own = comm::TunerAccess::state(wish.communicator)->own_ranks();
+  made.ranks.assign(own.begin(), own.end());
   if (made.plan.algorithm == "shared") {
     auto table = create_table(wish, made.plan);
     if (!table) return table.error();
@@ -266,6 +268,12 @@ Result<GroupParts> make_group(const std::string& name, int size, std::span<const
   }
   made->keeps = std::move(kept);
   return made;
+}
+
+Result<void> check_rank(const GroupParts& group, int rank) {
+  if (std::ranges::find(group.ranks, rank) != group.ranks.end()) return {};
+  return make_error(Status::invalid_argument, "map: attach: rank {} is not in the map, or belongs to another process",
+                    rank);
 }
 
 void wait_until(bool (*stop)(void* context), void* context) noexcept {

@@ -176,6 +176,19 @@ TEST(MapGroup, RefusesWhatAnAlgorithmCannotDo) {
   EXPECT_TRUE((MapGroup<Key, std::array<char, 5000>>::create(communicator(2), {.algorithm = "shared"})));
 }
 
+TEST(MapGroup, HasTheRanksOfItsCommunicator) {
+  for (const auto& algorithm : map_algorithms()) {
+    const MapOptions options{.algorithm = algorithm.name, .consistency = Consistency::sequential};
+    auto map = MapGroup<Key, Key>::create(communicator(2), options);
+    auto strings = StringMapGroup::create(communicator(2), options);
+    ASSERT_TRUE(map && strings);
+    for (const int outside : {-1, 2}) {
+      EXPECT_FALSE(map->attach(outside)) << algorithm.name;
+      EXPECT_FALSE(strings->attach(outside)) << algorithm.name;
+    }
+  }
+}
+
 TEST(MapGroup, DedicatedServersIssueNothing) {
   auto group = Numbers::create(communicator(2), {.algorithm = "part_simple", .servers = 1, .colocate = false});
   ASSERT_TRUE(group);

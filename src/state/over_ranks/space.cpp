@@ -166,15 +166,9 @@ Result<std::shared_ptr<Space>> Space::create(const Communicator& communicator, c
 }
 
 Result<std::unique_ptr<map_detail::GroupMember>> Space::attach(int rank) {
-  const auto refuse = [&](const char* why) {
-    return make_error(Status::invalid_argument, "map: attach: rank {} {}", rank, why);
-  };
-  if (rank < 0 || rank >= size()) return refuse("is not in the map");
-  if (std::find(own_ranks_.begin(), own_ranks_.end(), rank) == own_ranks_.end()) {
-    return refuse("belongs to another process");
-  }
   if (layout_.part(rank).attached.exchange(1, std::memory_order_acq_rel) != 0) {
-    return refuse("has been attached before; it can be left once");
+    return make_error(Status::invalid_argument, "map: attach: rank {} has been attached before; it can be left once",
+                      rank);
   }
   auto table = LocalTable::create(shape().geometry, shape().strings != 0, capacity_);
   if (!table) return table.error();

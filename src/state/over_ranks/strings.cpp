@@ -19,6 +19,7 @@ Result<StringMapGroup> StringMapGroup::create_shared(const std::string& name, in
 }
 
 Result<StringMapRank> StringMapGroup::attach(int rank) {
+  if (const auto good = map_detail::check_rank(group_, rank); !good) return good.error();
   if (group_.shared) return StringMapRank(rank, StringMap(group_.shared));
   auto member = group_.space->attach(rank);
   if (!member) return member.error();
