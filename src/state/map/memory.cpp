@@ -270,6 +270,8 @@ Result<std::shared_ptr<Table>> make_kept(const std::string& name, const Geometry
   const auto named = segment->give_name(kept_name(name));
   if (!named) return named.error();
   if (!*named) {
+    const auto there = Segment::open_named(kept_name(name));
+    if (!there && there.error().status == Status::permission_denied) return there.error();
     return make_error(Status::bad_format, "'/dev/shm{}' is there, but is no map of this version; remove it",
                       kept_name(name));
   }

@@ -141,6 +141,17 @@ TEST_F(NamedMapTest, IsNotTakenForAnotherFile) {
   }
 }
 
+TEST_F(NamedMapTest, IsOfOneUser) {
+  ASSERT_TRUE(create(true));
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(file.c_str(), 1, 1), 0);
+  } else {
+    std::filesystem::permissions(file, std::filesystem::perms::none);  // which says the same to this user
+  }
+  expect_error(create(true), Status::permission_denied, "smelt-map." + name);
+  expect_error(Numbers::open(name), Status::not_found, "was kept");
+}
+
 TEST_F(NamedMapTest, IsNotUsedByAnotherVersion) {
   for (const std::size_t place : {offsetof(map_detail::Header, magic), offsetof(map_detail::Header, layout)}) {
     ASSERT_TRUE(create(true));
