@@ -6,6 +6,7 @@
 
 #include "machine/topology/affinity.hpp"
 #include "machine/topology/allowance.hpp"
+#include "smelt/machine.hpp"
 
 namespace smelt::memory {
 namespace {
