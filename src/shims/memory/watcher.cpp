@@ -133,6 +133,9 @@ constinit std::atomic<int> known{0};
 constinit std::atomic<bool> divided{false};  ///< some mapping, by advice on a part
 /// This thread holds the lock: what it allocates and gives back meanwhile is its own.
 constinit thread_local bool inside = false;
+/// As the kernel has them: signals of this thread before it took the lock.
+constinit thread_local std::uint64_t signals_before = 0;
+constinit thread_local bool is_watcher = false;  ///< all of its signals are blocked anyway
 
 /// 1, and 0 in a child whose fork ran no handlers (_Fork, a system call): the lock may be held there by a thread that
 /// the child has not. Null before the start.
@@ -140,15 +143,34 @@ constinit int* own_process = nullptr;
 
 void start_anew() noexcept;
 
+/// Signals that a thread's own instructions raise are left as they are. Not by the C library's function: it takes its
+/// time.
+std::uint64_t hold_signals() noexcept {
+  const auto bit = [](int number) { return std::uint64_t{1} << (number - 1); };
+  const std::uint64_t held = ~(bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGTRAP));
+  std::uint64_t before = 0;
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held, &before, sizeof held);
+  return before;
+}
+
+void let_signals(std::uint64_t before) noexcept {
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
+}
+
+/// A signal handler may map and unmap memory, too: none runs in a thread that holds the lock or waits for it.
 void acquire() noexcept {
+  const std::uint64_t before = is_watcher ? 0 : hold_signals();
   if (own_process != nullptr && *own_process == 0) start_anew();
   pthread_mutex_lock(&lock);
   inside = true;
+  signals_before = before;
 }
 
 void release() noexcept {
   inside = false;
+  const std::uint64_t before = signals_before;
   pthread_mutex_unlock(&lock);
+  if (!is_watcher) let_signals(before);
 }
 
 class Locked {
@@ -625,6 +647,7 @@ Change look() noexcept {
 void* run(void*) noexcept {
   long wait_us = first_wait_us;
   thread_number = syscall(SYS_gettid);
+  is_watcher = true;
   // The files that it reads have no numbers that the program could get. Linux 5.9; before, the table stays shared.
   syscall(SYS_close_range, 0u, ~0u, 2u /* CLOSE_RANGE_UNSHARE */);
   look();
@@ -722,8 +745,9 @@ void end_watching(void*) noexcept {
 /// The thread that was in fork is the child's main thread.
 void in_child() noexcept {
   start_anew();
-  inside = false;
   pthread_setspecific(ends, &ends);
+  inside = false;
+  let_signals(signals_before);
 }
 
 /// A page that the kernel clears in children.

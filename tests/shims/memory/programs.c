@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,12 +153,30 @@ static int fork_often(void) {
   return 0;
 }
 
+static void map_and_unmap(int number) {
+  (void)number;
+  munmap(map((size_t)8 * mib), (size_t)8 * mib);
+}
+
+/* A signal arrives anywhere, and its handler may map memory, as those of collectors and profilers do. */
+static int map_in_handler(void) {
+  signal(SIGALRM, map_and_unmap);
+  const struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+  setitimer(ITIMER_REAL, &often, NULL);
+  for (int i = 0; i < 50000; ++i) {
+    munmap(map((size_t)8 * mib), (size_t)8 * mib);
+    free(malloc((size_t)5 * mib));
+  }
+  return setitimer(ITIMER_REAL, &never, NULL) != 0;
+}
+
 int main(int count, char** words) {
   static const struct {
     const char* name;
     int (*run)(void);
   } programs[] = {{"remap", remap},
                   {"reallocate", reallocate},
+                  {"map_in_handler", map_in_handler},
                   {"end_main_thread", end_main_thread},
                   {"cancel", cancel},
                   {"use_thread_local", use_thread_local},
