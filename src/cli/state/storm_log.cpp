@@ -24,6 +24,7 @@
 #include "cli/command.hpp"
 #include "cli/document.hpp"
 #include "cli/parser.hpp"
+#include "cli/state/storm_process.hpp"
 #include "cli/terminal.hpp"
 #include "smelt/replicated_log.hpp"
 
@@ -229,10 +230,8 @@ class Round {
     log_options.leader = pick(0, options_.ranks - 1);
     board_.leader.store(*log_options.leader);
     for (int rank = 0; rank < options_.ranks; ++rank) {
-      const pid_t pid = fork();
-      if (pid < 0) fail("cannot start a process");
-      if (pid == 0) _exit(run_rank(board_, name_, rank, options_, log_options));
-      processes_[index(rank)].pid = pid;
+      processes_[index(rank)].pid =
+          start_storm_process([&] { return run_rank(board_, name_, rank, options_, log_options); });
     }
   }
 

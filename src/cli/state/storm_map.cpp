@@ -31,6 +31,7 @@
 #include "cli/command.hpp"
 #include "cli/document.hpp"
 #include "cli/parser.hpp"
+#include "cli/state/storm_process.hpp"
 #include "cli/terminal.hpp"
 #include "smelt/map.hpp"
 
@@ -355,15 +356,13 @@ class Round {
     if (started_ == most_clients) return;
     const int me = started_++;
     const Number seed = random_();
-    const pid_t pid = fork();
-    if (pid < 0) fail("cannot start a process");
-    if (pid == 0) {
+    const pid_t pid = start_storm_process([&] {
       alarm(60);
       auto map = Map<Number, Value>::attach(name_);
-      if (!map) _exit(exit_refused);
+      if (!map) return exit_refused;
       Worker<Value>(*map, board_, options_, me, seed).work();
-      _exit(0);
-    }
+      return 0;
+    });
     processes_.push_back({pid});
   }
 
