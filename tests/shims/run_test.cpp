@@ -256,6 +256,10 @@ TEST(Run, FollowsScriptsToTheirInterpreter) {
   EXPECT_EQ(call.json()["LD_PRELOAD"].get<std::string>().rfind(library, 0), 0u);
   EXPECT_EQ(smelt({"run", executable("plain", "echo plain\n")}).out, "plain\n");
   expect_refusal({executable("broken", "#!/no/such/interpreter\n")}, 126, "/no/such/interpreter, which is not there");
+  // `env -S` splits the rest of the line, which is one word for the kernel.
+  const auto splitting = executable("splitting", "#!/usr/bin/env -S sh -e\necho \"$0 $1 $-\"\n");
+  EXPECT_EQ(smelt({"run", splitting, "word"}).out, splitting + " word e\n");
+  EXPECT_THAT(smelt({"run", "--json", splitting}).json()["programs"], ElementsAre(testing::EndsWith("/sh")));
   const auto itself = scratch() + "/itself";
   executable("itself", "#!" + itself + "\n");
   expect_refusal({itself}, 126, "without an end");

@@ -123,7 +123,7 @@ class Inspection {
   }
 
  private:
-  /// Inspects `file`, which words[at] names, and the programs that it runs.
+  /// Inspects `file`, which words.front() names, and the programs that it runs.
   void follow(const std::string& file, const std::vector<std::string>& words, int depth) {
     constexpr int deepest = 16;
     if (depth > deepest) cannot_run("{}: scripts run each other without an end", file);
@@ -139,19 +139,19 @@ class Inspection {
           file);
     }
     const auto elf = read_elf(file, tells_runtime);
-    if (!elf) return follow_script(file, words, depth);
+    if (!elf) return follow_script(file, depth);
     if (is_launcher(base_name(file)) && follow_launched(words, depth)) return;
     inspect_program(file, *elf);
   }
 
-  void follow_script(const std::string& file, const std::vector<std::string>& words, int depth) {
+  /// A launcher in the first line (`#!/usr/bin/env -S python3 -u`) starts a program of that line: behind it are the
+  /// script itself and its arguments.
+  void follow_script(const std::string& file, int depth) {
     std::vector<std::string> line = shebang_of(file);
     if (line.empty()) line = {"/bin/sh"};  // as shells and execvp do
     const std::string interpreter = find_on_path(line.front());
     if (interpreter.empty()) cannot_run("{}: its first line names {}, which is not there", file, line.front());
     program_.loads_later = true;
-    line.push_back(file);
-    line.insert(line.end(), words.begin() + 1, words.end());
     follow(interpreter, line, depth + 1);
   }
 
