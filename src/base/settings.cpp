@@ -65,10 +65,12 @@ std::string setting_value(const std::string& name) {
   return {};
 }
 
+// Not by strtod(), which wants a comma in the locales of some programs.
 std::optional<double> parse_seconds(const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (end == text.c_str() || *end != '\0' || !(value >= 0.0) || value > 1e9) return std::nullopt;
+  double value = 0.0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value >= 0.0) || value > 1e9) return std::nullopt;
   return value;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <clocale>
 #include <cstdlib>
 
 #include "smelt/settings.hpp"
@@ -72,8 +73,19 @@ TEST(Settings, ParsesSeconds) {
   EXPECT_EQ(parse_seconds("1.5"), 1.5);
   EXPECT_EQ(parse_seconds("0"), 0.0);
   EXPECT_EQ(parse_seconds("1e9"), 1e9);
-  for (const char* text : {"", "-1", "nan", "1e10", "1000000001", "3s", "s"})
+  for (const char* text : {"", "-1", "nan", "1e10", "1000000001", "3s", "s", " 1", "0x10"})
     EXPECT_EQ(parse_seconds(text), std::nullopt) << text;
+}
+
+TEST(Settings, SecondsHaveADecimalPointInAllLocales) {
+  bool found = false;
+  for (const char* name : {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "tr_TR.UTF-8"}) {
+    found = found || std::setlocale(LC_NUMERIC, name) != nullptr;
+  }
+  if (!found) GTEST_SKIP() << "no locale with a decimal comma is installed";
+  const auto seconds = parse_seconds("1.5");
+  std::setlocale(LC_NUMERIC, "C");
+  EXPECT_EQ(seconds, 1.5);
 }
 
 }  // namespace
