@@ -98,7 +98,7 @@ struct ContestOutcome {
 };
 
 /// Runs the contest. Contestants that fail are in left_out. Must be called from a thread that
-/// outlives the call (workers die with it). SIGINT and SIGTERM end the workers and are then
+/// outlives the call (workers die with it). SIGINT, SIGTERM and SIGHUP end the workers and are then
 /// delivered to this process as if they had not been caught. Errors: no contestant at all.
 Result<ContestOutcome> run_contest(const ContestOptions& options, const std::vector<Contestant>& contestants);
 

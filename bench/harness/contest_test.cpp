@@ -465,7 +465,7 @@ TEST(LeftBehind, WorkersDieWithAParentThatIsKilled) {
 }
 
 TEST(LeftBehind, AnInterruptEndsTheWorkersAndThenTheParent) {
-  for (int signal : {SIGINT, SIGTERM}) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const PidFile file;
     const auto [child, worker] = contest_in_child(file);
     kill(child, signal);
@@ -473,6 +473,21 @@ TEST(LeftBehind, AnInterruptEndsTheWorkersAndThenTheParent) {
     waitpid(child, &status, 0);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
     EXPECT_FALSE(alive(worker));
+  }
+}
+
+/// As under nohup, and in the background of scripts.
+TEST(LeftBehind, AnIgnoredSignalInterruptsNothing) {
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction ignore = {}, before = {};
+    ignore.sa_handler = SIG_IGN;
+    sigaction(signal, &ignore, &before);
+    {
+      const SignalGuard guard;
+      raise(signal);
+      EXPECT_FALSE(SignalGuard::interrupted());
+    }
+    sigaction(signal, &before, nullptr);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 #include <thread>
 
@@ -30,7 +31,8 @@ using std::chrono::steady_clock;
 constexpr std::size_t longest_line = std::size_t{1} << 20;
 
 volatile sig_atomic_t caught_signal = 0;
-struct sigaction saved_interrupt, saved_terminate, saved_pipe;
+constexpr int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
+struct sigaction saved_interrupts[std::size(interrupts)], saved_pipe;
 
 void close_fd(int& file) {
   if (file >= 0) close(file);
@@ -101,16 +103,18 @@ SignalGuard::SignalGuard() {
   caught_signal = 0;
   struct sigaction note = {};
   note.sa_handler = [](int signal) { caught_signal = signal; };
-  sigaction(SIGINT, &note, &saved_interrupt);
-  sigaction(SIGTERM, &note, &saved_terminate);
+  for (std::size_t i = 0; i < std::size(interrupts); ++i) {
+    sigaction(interrupts[i], nullptr, &saved_interrupts[i]);
+    // What is ignored stays so: under nohup, and in the background of scripts.
+    if (saved_interrupts[i].sa_handler != SIG_IGN) sigaction(interrupts[i], &note, nullptr);
+  }
   struct sigaction ignore = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &saved_pipe);
 }
 
 SignalGuard::~SignalGuard() {
-  sigaction(SIGINT, &saved_interrupt, nullptr);
-  sigaction(SIGTERM, &saved_terminate, nullptr);
+  for (std::size_t i = 0; i < std::size(interrupts); ++i) sigaction(interrupts[i], &saved_interrupts[i], nullptr);
   sigaction(SIGPIPE, &saved_pipe, nullptr);
   if (caught_signal != 0) raise(caught_signal);
 }

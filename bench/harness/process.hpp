@@ -14,7 +14,8 @@ namespace smelt::bench {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// While one lives: SIGINT and SIGTERM only set a flag, SIGPIPE is ignored. Not nested.
+/// While one lives: SIGINT, SIGTERM and SIGHUP only set a flag unless they were ignored, SIGPIPE is ignored. Not
+/// nested.
 class SignalGuard {
  public:
   SignalGuard();
