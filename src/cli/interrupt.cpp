@@ -26,8 +26,14 @@ void end_by_signal(int number) {
 void on_interrupt(const char* message) {
   interrupt_message = message;
   interrupt_bytes = std::strlen(message);
-  std::signal(SIGINT, end_by_signal);
-  std::signal(SIGTERM, end_by_signal);
+  on_interrupt(end_by_signal);
+}
+
+void on_interrupt(void (*handler)(int)) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    struct sigaction before = {};
+    if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) std::signal(number, handler);
+  }
 }
 
 void ignore_closed_pipes() { closed_pipe_before = std::signal(SIGPIPE, SIG_IGN); }

@@ -11,6 +11,10 @@ namespace smelt::cli {
 /// stderr; the process then dies of the signal, as a shell expects.
 void on_interrupt(const char* message);
 
+/// Calls `handler` for Ctrl-C and SIGTERM. Signals that were ignored when this process began, as in the background of a
+/// script, stay ignored.
+void on_interrupt(void (*handler)(int));
+
 /// Makes writes to a closed pipe fail instead of raising a signal; print() handles the failure.
 void ignore_closed_pipes();
 

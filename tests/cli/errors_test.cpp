@@ -237,6 +237,16 @@ TEST(Errors, FilesThatCannotBeWrittenAreRefusedFirst) {
   expect_one_line(shell("export SMELT_CACHE_DIR=" + file + "/below; " + measure), 1, "below: cannot create");
 }
 
+/// As in the background of a script.
+TEST(Errors, AnIgnoredInterruptIsNone) {
+  const std::string command = "trap '' INT TERM; export SMELT_CACHE_DIR=" + scratch() + "/interrupted; $SMELT ";
+  const std::string interrupt = " & sleep 0.3; kill -INT $!; kill -TERM $!; wait $!; echo code $?";
+  const Call measure = shell(command + "measure --quick --budget 1s > /dev/null" + interrupt);
+  EXPECT_EQ(measure.out, "code 0\n") << measure.err;
+  const Call tune = shell(command + "tune --time 1s --ranks 2 --json" + interrupt);
+  EXPECT_THAT(tune.out, HasSubstr("\"interrupted\": false")) << tune.err;
+}
+
 TEST(Errors, AFullDiskIsOne) {
   const Call call = shell("$SMELT synth --cores 64 --json > /dev/full; echo code $?");
   EXPECT_EQ(call.out, "code 1\n");

@@ -167,8 +167,7 @@ TuneOutcome obtain(const TuneFlags& arguments) {
   if (!known && arguments.output.empty()) warn_of_damage(outcome.file);
   if (known && !arguments.fresh) options.incumbent = &*known;
   const auto jobs = jobs_of(arguments, machine);
-  std::signal(SIGINT, ask_to_stop);
-  std::signal(SIGTERM, ask_to_stop);
+  on_interrupt(ask_to_stop);
   tune_all(jobs, arguments, machine, options, outcome);
   outcome.interrupted = stop_asked != 0;
   return outcome;
