@@ -172,6 +172,10 @@ TEST(Races, WarningsNameTheReason) {
       "2: warning: several instances of the loop over 'v' may write the same 'L': a data race\n");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) {\n v.A = Sum(t: v.Nbrs){t.A}; }"),
             "3: warning: one instance of the loop over 'v' writes 'A' while another one reads it: a data race\n");
+  EXPECT_EQ(races_of_sentences("G.A = Sum(t: G.Nbrs){t.A};"),
+            "2: warning: one instance of the loop over 'G' writes 'A' while another one reads it: a data race\n");
+  EXPECT_EQ(races_of_sentences("G.B = n.B;"),
+            "2: warning: one instance of the loop over 'G' writes 'B' while another one reads it: a data race\n");
   EXPECT_EQ(races_of_sentences("Int x; Foreach (v: G.Nodes) { x = v.A; }"),
             "2: warning: several instances of the loop over 'v' may write the same 'x': a data race\n");
   EXPECT_EQ(races_of_sentences("Node_Seq S; Foreach (v: S.Items) { v.A = v.B; }"),

@@ -18,6 +18,11 @@ bool is_parallel(const Statement& loop) {
   return loop.kind == StatementKind::bfs || (loop.kind == StatementKind::loop && loop.parallel);
 }
 
+/// `G.A = e`, whose elements are assigned in parallel, too.
+bool assigns_to_graph(const Statement& statement) {
+  return statement.kind == StatementKind::group_assign && statement.source->type.is(TypeKind::graph);
+}
+
 /// An access as the region sees it. A reduction or deferred assignment that ends within an instance counts as an
 /// assignment.
 AccessKind seen_kind(const Access& access, const Statement& region) {
@@ -77,7 +82,7 @@ class RaceChecker {
       join_bindings(*procedure->body);
       walk_statements(*procedure->body, [this](const Statement& statement) {
         if (statement.kind == StatementKind::loop) check_iterated_collection(statement);
-        if (!is_parallel(statement)) return;
+        if (!is_parallel(statement) && !assigns_to_graph(statement)) return;
         check_region(statement, Part::forward);
         if (statement.kind == StatementKind::bfs && statement.body[1]) check_region(statement, Part::reverse);
       });
@@ -260,7 +265,7 @@ class RaceChecker {
     const Access &change = swap ? b : a, &other = swap ? a : b;
     const AccessKind change_kind = swap ? second : first, other_kind = swap ? first : second;
     if (!reported_.insert({&symbol, change.span.begin, other.span.begin}).second) return;
-    const auto& iterator = region.iteration->name.name;
+    const auto& iterator = assigns_to_graph(region) ? region.element->name : region.iteration->name.name;
     std::string message = &a == &b
                               ? fmt::format("several instances of the loop over '{}' may {} the same '{}'", iterator,
                                             change_kind == AccessKind::defer ? "assign to" : "write", symbol.name)
