@@ -21,12 +21,23 @@ std::string Writer::signature(const Procedure& procedure, const std::map<const S
   return text + ")";
 }
 
+/// Numbers, nodes and edges that a procedure gives start like its variables, whatever the caller's variable has.
+void Writer::begin_outputs(const Procedure& procedure) {
+  for (const auto& parameter : procedure.outputs) {
+    const Type& type = parameter.symbol->type;
+    if (is_large(type)) continue;
+    const std::string value = is_item(type) ? fmt::format("gm::nil<{}>", cpp_type(type)) : "{}";
+    out_->add(fmt::format("{} = {};", name_of(*parameter.symbol), value));
+  }
+}
+
 std::string Writer::procedure(const Procedure& procedure) {
   procedure_ = &procedure;
   name_symbols(procedure);
   CodeLines lines;
   out_ = &lines;
   lines.set_depth(2);
+  begin_outputs(procedure);
   block(*procedure.body);
   out_ = nullptr;
   CodeLines whole;

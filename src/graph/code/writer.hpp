@@ -77,6 +77,7 @@ class Writer {
 
   /// The function of a procedure.
   std::string procedure(const Procedure& procedure);
+  void begin_outputs(const Procedure& procedure);
   static std::string signature(const Procedure& procedure, const std::map<const Symbol*, std::string>& names);
   const std::map<const Symbol*, std::string>& names() const noexcept { return names_; }
 

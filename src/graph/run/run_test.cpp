@@ -131,6 +131,28 @@ std::string decisions_of(const std::string& text) {
   return all;
 }
 
+TEST(Run, OutputsThatAreNotAssignedAreInitialized) {
+  const auto compiled = *program(
+                             "Local some(G: Graph, way: Int; n: Node, x: Int) { If (way > 0) { n = NIL; x = way; } }\n"
+                             "Procedure f(G: Graph; n, m, p: Node, e: Edge, k, x: Int, b: Bool) : Bool {\n"
+                             "  Bool same = n == NIL && e == NIL;\n"
+                             "  m = G.PickRandom();\n"
+                             "  p = m;\n"
+                             "  x = 7;\n"
+                             "  some(G, 0; m, x);\n"
+                             "  some(G, 0; #, k);\n"
+                             "  Return same && p != NIL;\n"
+                             "}\n")
+                             .compile(4, 4);
+  Arguments arguments;
+  arguments.graphs.emplace("G", small_graphs()[2].graph);
+  const auto result = run(compiled, "f", arguments, 1);
+  EXPECT_EQ(result.returned, Value(true));
+  for (const char* name : {"n", "m", "e"}) EXPECT_EQ(result.values.at(name), Value(std::int64_t{-1})) << name;
+  for (const char* name : {"k", "x"}) EXPECT_EQ(result.values.at(name), Value(std::int64_t{0})) << name;
+  EXPECT_EQ(result.values.at("b"), Value(false));
+}
+
 TEST(Run, ArraysOfDeferredValuesHaveHintsOfTheirOwn) {
   // The values themselves are read at random, 160 times each; the deferred ones by the loop's index, when they are
   // copied.
