@@ -198,6 +198,8 @@ TEST(Races, UndefinedBehaviourIsAnError) {
   EXPECT_EQ(
       races_of_sentences("Int x; Foreach (v: G.Nodes) { x += v.A; x *= 2; }"),
       "2: error: one instance of the loop over 'v' reduces 'x' while another one reduces it; that is not defined\n");
+  EXPECT_EQ(races_of_sentences("Int x; Node m; Foreach (v: G.Nodes) { <x; m> max= <v.A; v>; x max= 3; }").substr(0, 61),
+            "2: error: one instance of the loop over 'v' reduces 'x' while");
   EXPECT_EQ(races_of_sentences("Foreach (v: G.Nodes) { n.A <= v.B @ v; n.A = 2; }").substr(0, 8), "2: error");
   EXPECT_EQ(races_of_sentences("Node_Set S; Foreach (v: G.Nodes) { S.Add(v); S.Remove(n); }"),
             "2: error: one instance of the loop over 'v' adds to 'S' while another one removes from it; that is not "

@@ -44,10 +44,14 @@ const char* to_string(AccessKind kind) {
   return "?";
 }
 
-/// Whether both belong to the same reduction.
+/// Whether both belong to the same reduction. `x max= f` beside <x; n> max= <e; v> does not: which n is stored would
+/// depend on which of the two comes first.
 bool reduce_alike(const Access& a, const Access& b) {
   if (a.kind != AccessKind::reduce || b.kind != AccessKind::reduce) return false;
-  return a.statement == b.statement || (a.reduction == b.reduction && !a.along && !b.along);
+  if (a.statement == b.statement) return true;
+  const auto has_arguments = [](const Access& each) { return each.statement->kind == StatementKind::arg_assign; };
+  const bool same_form = has_arguments(a) == has_arguments(b);
+  return a.reduction == b.reduction && same_form && !a.along && !b.along;
 }
 
 /// The language's table of conflicts between two accesses to one place.
