@@ -198,8 +198,10 @@ int status_under(int resource, rlim_t most, const std::function<Result<Numbers>(
 
 TEST_F(NamedMapTest, SaysWhatTheSystemRefuses) {
   EXPECT_EQ(status_under(RLIMIT_FSIZE, 4096, [&] { return create(); }), -static_cast<int>(Status::out_of_memory));
+#ifndef SMELT_SANITIZED  // whose checks of calls open pipes
   EXPECT_EQ(status_under(RLIMIT_NOFILE, 0, [&] { return create(); }), -static_cast<int>(Status::io_error))
       << "and not that somebody else holds the lock";
+#endif
 }
 
 /// Process numbers mean something in one namespace only.
