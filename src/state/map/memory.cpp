@@ -375,12 +375,16 @@ Result<void> Memory::format(const std::string& name, const Geometry& geometry, c
 }
 
 Result<void> Memory::whole() const {
-  struct stat status = {};
-  const Word bytes = fstat(fd_, &status) == 0 ? static_cast<Word>(status.st_size) : 0;
-  if (bytes >= header_bytes) {
+  const auto file_bytes = [this] {
+    struct stat status = {};
+    return fstat(fd_, &status) == 0 ? static_cast<Word>(status.st_size) : 0;
+  };
+  if (file_bytes() >= header_bytes) {
+    // Others may let it grow meanwhile: the file first, then, with release, what is read here. So its size is asked for
+    // afterwards.
     const Word table = header().active.load(std::memory_order_acquire);
-    const Word end = (table & ~log2_mask) + table_bytes(table);
-    if (bytes >= std::max(end, header().backed.load(std::memory_order_relaxed))) return {};
+    const Word backed = header().backed.load(std::memory_order_acquire);
+    if (file_bytes() >= std::max((table & ~log2_mask) + table_bytes(table), backed)) return {};
   }
   return make_error(Status::bad_format, "map '{}' has been cut off; remove it", header().name);
 }

@@ -7,10 +7,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <thread>
 
 #include "smelt/map.hpp"
 #include "state/map/memory.hpp"
@@ -179,6 +181,23 @@ TEST_F(NamedMapTest, IsNotUsedOnceItHasBeenCutOff) {
     EXPECT_TRUE(list_maps());
   }
   EXPECT_TRUE(remove_map(name));
+}
+
+TEST_F(NamedMapTest, IsWholeWhileItGrows) {
+  auto map = *StringMap::create_shared(name);
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    const std::string value(1000, 'v');
+    for (int key = 0; key < 200'000; ++key) (void)map.put(std::to_string(key), value);
+    done.store(true, std::memory_order_release);
+  });
+  std::string refused;
+  while (!done.load(std::memory_order_acquire)) {
+    if (const auto again = StringMap::attach(name); !again) refused = again.error().message;
+    if (const auto state = inspect_map(name); !state) refused = state.error().message;
+  }
+  writer.join();
+  EXPECT_EQ(refused, "");
 }
 
 /// Calls `create` in a process with a limit; its exit status is the error's.
