@@ -10,12 +10,13 @@
 //      stores a word without an owner. A writer that finds the owner's process dead takes the chain over by the same
 //      compare-and-swap.
 //   2. A change becomes visible by one store: of its bucket's word (which cells are valid), of a value that has one word,
-//      or of the link to a new bucket. Before that, only invalid cells are written. So a dead owner has changed all or
-//      nothing, and nothing has to be repaired.
+//      or of a link, to a new bucket or past one whose last key is erased. Before that, only invalid cells are written.
+//      So a dead owner has changed all or nothing, and nothing has to be repaired.
 //   3. A writer that releases or takes over a chain in which cells may have changed their meaning increments `changes`.
 //   4. A reader writes nothing and never waits. The data that it has read after the home bucket's word is consistent if
 //      `changes` and the flags are the same afterwards. At most one change, that of the present owner, became visible in
-//      between, and its former cells are not reused before `changes` has been incremented.
+//      between, and its former cells are not reused before `changes` has been incremented. The same holds for the
+//      memory of a bucket that has left the chain: a reader in it goes on by its link, which stays until then.
 // An update of a longer value goes to another cell of the same bucket; one cell stays free for this.
 //
 // Growth: a table of twice the size is published in `next`. Its buckets i and i + n get the keys of bucket i, whose
@@ -80,7 +81,7 @@ struct Bucket {
   static constexpr std::uint32_t header_words = 3;
   AtomicWord word;
   AtomicWord tags;  ///< one byte of each cell's hash
-  AtomicWord link;  ///< offset of the next bucket of the chain; 0: none. Never changes back while the chain lives
+  AtomicWord link;  ///< offset of the next bucket of the chain; 0: none
 
   AtomicWord* cell(std::size_t index, std::size_t cell_words) noexcept {
     return reinterpret_cast<AtomicWord*>(this) + header_words + index * cell_words;
@@ -326,7 +327,7 @@ struct Header {
   Stash stashes[32];
 
   // By log2 of a table's buckets:
-  alignas(128) AtomicWord overflow[most_doublings];  ///< overflow buckets that it needed
+  alignas(128) AtomicWord overflow[most_doublings];  ///< overflow buckets that updates added, less those they removed
   AtomicWord claimed[most_doublings];                ///< buckets that some process has claimed to move
   AtomicWord checked[most_doublings];                ///< buckets that have moved, from the first on
   AtomicWord takeovers;                              ///< chains taken over from the dead
@@ -533,7 +534,8 @@ class Table {
   struct Spot {
     Bucket* bucket;
     unsigned valid;
-    int cell;  ///< -1: the key is not there
+    int cell;        ///< -1: the key is not there
+    Bucket* before;  ///< the one that links to the bucket; null: it is the home
   };
   /// Where a key is, in a chain that is owned.
   template <class Shape>
@@ -543,6 +545,8 @@ class Table {
   Outcome add(const Shape& shape, const OwnedChain& held, const Word* key, Word hash, const void* value) noexcept;
   /// Makes these the valid cells of a bucket, and gives the chain up.
   void commit(const OwnedChain& held, Bucket* bucket, unsigned valid) noexcept;
+  /// Erases the key of a cell. Gives the chain up.
+  void remove(const OwnedChain& held, const Spot& spot) noexcept;
 
   // The rest is in the library.
   bool own_slowly(Bucket* bucket, Word& word) noexcept;  ///< waits for the owner's end, or takes over from a dead one
@@ -553,7 +557,9 @@ class Table {
   Word follow(Word table) const noexcept { return table_of((table & log2_mask) + 1); }
   Word table_bytes(Word table) const noexcept;
   Bucket* bucket_of(Word table, Word index) const noexcept;
-  Bucket* new_bucket() noexcept;         ///< empty, live; null: no memory
+  Bucket* new_bucket() noexcept;  ///< empty, live; null: no memory
+  /// remove() of the last key of an overflow bucket.
+  void remove_bucket(const OwnedChain& held, const Spot& spot) noexcept;
   void overflowed(Word table) noexcept;  ///< a chain has grown longer: perhaps the table is to grow
   void help() noexcept;                  ///< moves some buckets
   bool move(Word table, Word index) noexcept;
@@ -654,12 +660,13 @@ bool Table::own(const Shape& shape, Word hash, OwnedChain& held) noexcept {
 
 template <class Shape>
 Table::Spot Table::find_owned(const Shape& shape, const OwnedChain& held, const Word* key, Word hash) const noexcept {
-  Spot spot{held.home, valid_cells(held.word), -1};
+  Spot spot{held.home, valid_cells(held.word), -1, nullptr};
   for (;;) {
     spot.cell = find_cell(shape, spot.bucket, spot.valid, key, hash);
     if (spot.cell >= 0) return spot;
     const Word link = spot.bucket->link.load(std::memory_order_relaxed);
     if (link == 0) return spot;
+    spot.before = spot.bucket;
     spot.bucket = at(link);
     spot.valid = valid_cells(spot.bucket->word.load(std::memory_order_relaxed));
   }
@@ -674,6 +681,12 @@ inline void Table::commit(const OwnedChain& held, Bucket* bucket, unsigned valid
   bucket->word.store(with_valid(live_bit, valid), ordering::map_commit);  // pairs with get()
   SMELT_MAP_POINT(6);
   disown(held, valid_cells(held.word), true);
+}
+
+inline void Table::remove(const OwnedChain& held, const Spot& spot) noexcept {
+  const unsigned rest = spot.valid & ~(1u << spot.cell);
+  if (rest != 0 || spot.before == nullptr) return commit(held, spot.bucket, rest);
+  remove_bucket(held, spot);
 }
 
 template <class Shape>
@@ -723,7 +736,7 @@ Table::Outcome Table::update(const Shape& shape, const Word* key, Word hash, Dec
   Outcome outcome = Outcome::changed;
   switch (decide(static_cast<const AtomicWord*>(old), fresh)) {
     case Act::keep: disown(held, valid_cells(held.word), false); return Outcome::kept;
-    case Act::erase: commit(held, spot.bucket, spot.valid & ~(1u << spot.cell)); break;
+    case Act::erase: remove(held, spot); break;
     case Act::write:
       if (old == nullptr) {
         outcome = add(shape, held, key, hash, fresh);

@@ -8,16 +8,19 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "smelt/map.hpp"
 
 namespace smelt {
 namespace {
 
-constexpr int points = 24;
+constexpr int points = 26;
 constexpr std::uint64_t keys = 1500, operations = 6000;
 constexpr std::uint64_t erased = ~std::uint64_t{0}, nothing = 0;
 
@@ -33,6 +36,7 @@ struct Ledger {
 Ledger* ledger = nullptr;
 int fatal_point = 0;
 std::uint64_t hits_left = 0;
+std::function<void()> at_release;  ///< called where a chain is given up
 
 int rounds_per_point() {
   const char* text = std::getenv("SMELT_TEST_DEATHS");
@@ -43,6 +47,7 @@ int rounds_per_point() {
 
 namespace map_detail {
 void reach_point(int number) noexcept {
+  if (number == 1 && at_release) at_release();
   if (ledger == nullptr) return;
   if (number == fatal_point && --hits_left == 0) kill(getpid(), SIGKILL);
   ledger->hits[number].fetch_add(1, std::memory_order_relaxed);
@@ -241,6 +246,76 @@ TYPED_TEST(CrashTest, NothingIsLostWhereverAProcessDies) {
   }
   EXPECT_GT(second_deaths, 0);
   EXPECT_FALSE((TestFixture::Shared::attach(this->name_))) << "the map outlived those who used it";
+}
+
+/// What an erase that empties a bucket may not do before it gives the chain up, because a reader may be in the bucket.
+class EmptyBucket : public testing::Test {
+ protected:
+  static constexpr map_detail::FixedShape<8, 8> shape{};
+  using Table = map_detail::Table;
+
+  static map_detail::Word hash(std::uint64_t key) { return map_detail::hash_words(&key, 1); }
+  static std::vector<std::uint64_t> keys_of(std::uint64_t home, std::size_t count) {
+    std::vector<std::uint64_t> found;
+    for (std::uint64_t key = 0; found.size() < count; ++key) {
+      if (hash(key) % 64 == home) found.push_back(key);
+    }
+    return found;
+  }
+  void put(std::uint64_t key) {
+    const auto outcome = table->update(shape, &key, hash(key), [&](const auto*, const void*& fresh) {
+      fresh = &key;
+      return Table::Act::write;
+    });
+    EXPECT_EQ(outcome, Table::Outcome::changed);
+  }
+  void erase(std::uint64_t key) {
+    const auto outcome = table->update(shape, &key, hash(key), [](const auto* old, const void*&) {
+      return old != nullptr ? Table::Act::erase : Table::Act::keep;
+    });
+    EXPECT_EQ(outcome, Table::Outcome::changed);
+  }
+  /// Erases a key; calls `look` when its chain is about to be given up.
+  void erase(std::uint64_t key, const std::function<void()>& look) {
+    bool looked = false;
+    at_release = [&] {
+      if (std::exchange(looked, true)) return;
+      look();
+    };
+    erase(key);
+    at_release = nullptr;
+    EXPECT_TRUE(looked);
+  }
+
+  std::shared_ptr<Table> table = *map_detail::create(shape.geometry, {.capacity = 0});
+};
+
+TEST_F(EmptyBucket, IsNotGivenToOthers) {
+  const auto chain = keys_of(0, shape.geometry.cells + 1), other = keys_of(1, shape.geometry.cells + 1);
+  for (const auto key : chain) put(key);
+  const auto fill_other = [&] {
+    const auto before = table->header().used.load();
+    for (const auto key : other) put(key);
+    const auto taken = table->header().used.load() - before;
+    for (const auto key : other) erase(key);
+    return taken;
+  };
+  erase(chain.back(), [&] { EXPECT_GT(fill_other(), 0u) << "the other chain got the bucket"; });
+  EXPECT_EQ(fill_other(), 0u) << "then it may";
+}
+
+TEST_F(EmptyBucket, LeadsOnToTheBucketsBehind) {
+  const auto keys = keys_of(0, 2 * shape.geometry.cells + 1);
+  for (const auto key : keys) put(key);
+  auto* const home = table->home(shape, table->header().active.load(), hash(keys[0]));
+  auto* const middle = table->at(home->link.load());
+  const auto last = middle->link.load();
+  ASSERT_NE(last, 0u);
+  for (std::size_t i = 1; i < shape.geometry.cells; ++i) erase(keys[shape.geometry.cells + i]);
+  erase(keys[shape.geometry.cells], [&] {
+    EXPECT_EQ(home->link.load(), last);
+    EXPECT_EQ(middle->link.load(), last);
+  });
 }
 
 }  // namespace

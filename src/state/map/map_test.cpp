@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -203,6 +204,42 @@ TEST(Map, RunsOutOfMemoryWithoutLosingKeys) {
   for (std::uint64_t i = 0; i < key; ++i) ASSERT_EQ(map.get(i), (Value16{i, i}));
   EXPECT_TRUE(map.put(0, {5, 5})) << "an update needs no memory";
   EXPECT_TRUE(map.erase(1));
+}
+
+/// What was full and is emptied takes other keys, as many as before but for chance.
+template <class TheMap, class MakeKey, class Value>
+void fill_again(Result<TheMap> map, MakeKey key_of, const Value& value) {
+  ASSERT_TRUE(map) << map.error().message;
+  const auto fill = [&](std::uint64_t from) {
+    std::uint64_t count = 0;
+    while (map->put(key_of(from + count), value)) ++count;
+    return count;
+  };
+  const std::uint64_t first = fill(0);
+  for (std::uint64_t i = 0; i < first; ++i) ASSERT_TRUE(map->erase(key_of(i)).changed) << i;
+  EXPECT_EQ(map->state().keys, 0u);
+  EXPECT_EQ(map->state().overflow_buckets, 0u);
+  EXPECT_GT(fill(std::uint64_t{1} << 40), first * 95 / 100) << first;
+}
+
+template <class Value>
+void fill_maps_again() {
+  const MapOptions options = {.capacity = 0, .most_bytes = std::size_t{4} << 20};
+  const auto key_of = [](std::uint64_t i) { return i; };
+  using Filled = Map<std::uint64_t, Value>;
+  fill_again(Filled::create(options), key_of, Value{});
+  fill_again(Filled::create_shared("fill-again-" + std::to_string(getpid()), options), key_of, Value{});
+}
+
+TEST(Map, TakesAsManyKeysOnceItWasEmptied) {
+  fill_maps_again<std::uint64_t>();
+  fill_maps_again<std::array<char, 100>>();
+  fill_maps_again<std::array<char, 1000>>();
+  for (const std::size_t bytes : {8, 100, 1000}) {
+    fill_again(
+        StringMap::create({.capacity = 0, .most_bytes = std::size_t{4} << 20}),
+        [](std::uint64_t i) { return std::to_string(i); }, std::string(bytes, 'x'));
+  }
 }
 
 // ---- strings --------------------------------------------------------------------------------

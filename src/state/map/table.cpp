@@ -297,6 +297,23 @@ Bucket* Table::new_bucket() noexcept {
   return bucket;
 }
 
+// The last key of an overflow bucket goes with the bucket, by the store of one link. So a chain has no empty bucket
+// that would keep its memory from other chains. If this process dies before the end, the bucket's memory is lost, which
+// is safer than to free it twice.
+void Table::remove_bucket(const OwnedChain& held, const Spot& spot) noexcept {
+  const Word rest = spot.bucket->link.load(std::memory_order_relaxed);
+  SMELT_MAP_POINT(25);
+  // Release: pairs with find(), which may come to the buckets behind for the first time, past this one.
+  spot.before->link.store(rest, ordering::map_store_cell);
+  disown(held, valid_cells(held.word), true);
+  // Only now, since disown() has incremented `changes`: a reader that is still in the bucket, and finds what its next
+  // user stores, finds that, too. give_block() releases it to that user.
+  SMELT_MAP_POINT(26);
+  header().overflow[held.table & log2_mask].fetch_sub(1, std::memory_order_relaxed);
+  const auto offset = static_cast<Word>(reinterpret_cast<std::byte*>(spot.bucket) - base_);
+  give_block(offset, class_of(header().geometry.bucket_words * sizeof(Word)));
+}
+
 // ---- growth ---------------------------------------------------------------------------------
 
 Word Table::table_of(Word log2) const noexcept {
@@ -314,8 +331,9 @@ Bucket* Table::bucket_of(Word table, Word index) const noexcept {
 
 void Table::overflowed(Word table) noexcept {
   const Word log2 = table & log2_mask;
-  const Word count = header().overflow[log2].fetch_add(1, std::memory_order_relaxed) + 1;
-  if (count < (Word{1} << log2) / 4 || header().active.load(std::memory_order_acquire) != table ||
+  // Below zero: while a bucket is removed before it is counted, and after the removal of those from the table before.
+  const auto count = static_cast<std::int64_t>(header().overflow[log2].fetch_add(1, std::memory_order_relaxed) + 1);
+  if (count < std::int64_t{1} << log2 >> 2 || header().active.load(std::memory_order_acquire) != table ||
       header().next.load(std::memory_order_relaxed) != 0) {
     return;
   }

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -50,6 +51,13 @@ bool put(Table& table, std::uint64_t key, Word value) {
   const auto outcome = table.update(shape, &key, hash(key), [&](const auto*, const void*& fresh) {
     fresh = &value;
     return Table::Act::write;
+  });
+  return outcome == Table::Outcome::changed;
+}
+
+bool erase(Table& table, std::uint64_t key) {
+  const auto outcome = table.update(shape, &key, hash(key), [&](const auto* old, const void*&) {
+    return old == nullptr ? Table::Act::keep : Table::Act::erase;
   });
   return outcome == Table::Outcome::changed;
 }
@@ -316,6 +324,125 @@ TEST(Table, DoesNotGrowBeyondItsSpace) {
   EXPECT_FALSE(found.growing);
   EXPECT_GT(found.refused, 0u);
   for (std::uint64_t i = 0; i < key; ++i) ASSERT_EQ(get(*table, i), i);
+}
+
+// ---- overflow buckets that become empty ------------------------------------------------------
+
+/// Whichever bucket of a chain becomes empty first, the others stay, and another chain gets its memory.
+TEST(Table, GivesTheMemoryOfAnEmptyBucketToOtherChains) {
+  const auto keys = keys_of(0, 63, 5 * keys_per_bucket), others = keys_of(1, 63, 5 * keys_per_bucket);
+  auto table = make({.capacity = 0});
+  const auto length = [&] { return table->statistics().longest_chain; };
+  for (const auto key : keys) ASSERT_TRUE(put(*table, key, key + 1));
+  ASSERT_EQ(length(), 5u);
+  const std::uint64_t used = table->header().used.load();
+  std::set<std::uint64_t> left(keys.begin(), keys.end());
+  const auto check = [&] {
+    for (const auto key : keys) ASSERT_EQ(get(*table, key).has_value(), left.contains(key)) << key;
+  };
+  std::uint64_t expected = 5;
+  for (const std::size_t bucket : {2, 4, 1, 3}) {  // in the middle, at the end, behind the home, the only one
+    for (std::size_t i = 0; i < keys_per_bucket; ++i) {
+      ASSERT_EQ(length(), expected);
+      ASSERT_TRUE(erase(*table, keys[bucket * keys_per_bucket + i]));
+      left.erase(keys[bucket * keys_per_bucket + i]);
+      check();
+    }
+    ASSERT_EQ(length(), --expected);
+  }
+  for (std::size_t i = 0; i < keys_per_bucket; ++i) ASSERT_TRUE(erase(*table, keys[i]));
+  EXPECT_EQ(length(), 1u) << "the home stays";
+  for (const auto key : others) ASSERT_TRUE(put(*table, key, key + 1));
+  EXPECT_EQ(length(), 5u);
+  EXPECT_EQ(table->header().used.load(), used);
+}
+
+/// A reader that is in the bucket finds out (rule 3).
+TEST(Table, ChangesAChainThatLosesABucket) {
+  auto table = make({.capacity = 0});
+  const auto keys = keys_of(0, 63, keys_per_bucket + 1);
+  for (const auto key : keys) ASSERT_TRUE(put(*table, key, 1));
+  const auto& home = table->home(shape, table->header().active.load(), hash(keys[0]))->word;
+  const Word before = home.load();
+  ASSERT_TRUE(erase(*table, keys.back()));
+  EXPECT_EQ(home.load(), before + map_detail::one_change);
+}
+
+/// Buckets that come and go do not make the table grow, those that stay do.
+TEST(Table, GrowsByTheOverflowBucketsThatItHas) {
+  auto table = make({.capacity = 0});
+  const auto fill = [&](Word home) {
+    for (const auto key : keys_of(home, 63, keys_per_bucket + 1)) ASSERT_TRUE(put(*table, key, 1));
+  };
+  fill(0);
+  const auto last = keys_of(0, 63, keys_per_bucket + 1).back();
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(erase(*table, last) && put(*table, last, 1));
+  for (Word home = 1; home < 15; ++home) fill(home);
+  EXPECT_FALSE(table->statistics().growing);
+  fill(15);
+  EXPECT_TRUE(table->statistics().growing);
+}
+
+/// Buckets that come from the table before are not counted, so their removal counts below zero.
+TEST(Table, DoesNotGrowByBucketsOfTheTableBefore) {
+  auto table = make({.capacity = 0});
+  const auto chain = keys_of(0, 127, 2 * keys_per_bucket + 1);
+  for (const auto key : chain) ASSERT_TRUE(put(*table, key, 1));
+  for (Word home = 1; home < 15; ++home) {
+    for (const auto key : keys_of(home, 63, keys_per_bucket + 1)) ASSERT_TRUE(put(*table, key, 1));
+  }
+  for (int more = 0; more < 8; ++more) ASSERT_TRUE(put(*table, chain[0], 1));
+  ASSERT_EQ(table->statistics().buckets, 128u);
+  ASSERT_EQ(table->statistics().longest_chain, 3u);
+  for (const auto key : chain) ASSERT_TRUE(erase(*table, key));
+  for (const auto key : chain) {
+    ASSERT_TRUE(put(*table, key, 1));
+    ASSERT_FALSE(table->statistics().growing);
+  }
+}
+
+/// Two threads erase and put the keys of three long chains, whose buckets pass from one to the other; two look them up.
+/// `states` counts the calls for a key: odd while there is one. After that, bit 1 says whether the key is there.
+TEST(Table, IsRightWhileBucketsComeAndGo) {
+  constexpr std::size_t chain = 4 * keys_per_bucket, chains = 3, all = chain * chains;
+  auto table = make({.capacity = 0});
+  std::vector<std::uint64_t> keys;
+  for (Word home = 0; home < chains; ++home) std::ranges::copy(keys_of(home, 63, chain), std::back_inserter(keys));
+  std::array<std::atomic<Word>, all> states{};
+  std::atomic<int> writing{2};
+  std::atomic<std::uint64_t> looked{0};
+  const auto write = [&](std::size_t me) {
+    std::mt19937_64 random(me);
+    for (int round = 0; round < 40'000 || looked < 10'000; ++round) {
+      // Often most keys of a chain go, then come.
+      const std::size_t i = random() % (all / 2) * 2 + me;
+      const bool comes = random() % 8 == 0 ? random() % 2 == 0 : (round / 64) % 2 == 0;
+      const Word before = states[i].load();
+      if (comes == ((before & 2) != 0)) continue;
+      states[i].store(before + 1);
+      ASSERT_TRUE(comes ? put(*table, keys[i], before + 2) : erase(*table, keys[i]));
+      states[i].store(before + 2);
+    }
+    --writing;
+  };
+  const auto look = [&](std::size_t me) {
+    std::mt19937_64 random(me);
+    while (writing > 0) {
+      const std::size_t i = random() % all;
+      const Word before = states[i].load();
+      const auto value = get(*table, keys[i]);
+      if ((before & 1) != 0 || states[i].load() != before) continue;
+      ++looked;
+      ASSERT_EQ(value, (before & 2) != 0 ? std::optional(before) : std::nullopt) << keys[i];
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t me = 0; me < 4; ++me) threads.emplace_back([&, me] { me < 2 ? write(me) : look(me); });
+  for (auto& thread : threads) thread.join();
+  const auto found = table->statistics();
+  EXPECT_EQ(found.keys, static_cast<Word>(std::ranges::count_if(states, [](const auto& s) { return (s & 2) != 0; })));
+  EXPECT_EQ(found.buckets, 64u);
+  EXPECT_LE(table->header().used.load(), header_bytes + (chains * 4 + 4) * bucket_bytes) << "all memory is used again";
 }
 
 // ---- processes ------------------------------------------------------------------------------
