@@ -580,6 +580,8 @@ class Table {
   void push_block(Word offset, int size_class) noexcept;
   Word take_stashed(int size_class) noexcept;
   bool back(Word from, Word to) noexcept;  ///< makes sure that there is memory
+  /// Whether the first free blocks lie where blocks can be.
+  bool has_possible_blocks() const noexcept;
 
   std::byte* base_ = nullptr;
   int fd_ = -1;          ///< of the memory; -1: of this process alone

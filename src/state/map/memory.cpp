@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <mutex>
 #include <set>
 
 #include "base/error.hpp"
@@ -95,10 +97,38 @@ bool is_available(Word bytes) {
   return bytes <= std::min(available, view.limit_bytes);
 }
 
+/// Sockets that are closed in a process that another thread forks meanwhile, or it would go on to hold their addresses.
+class LockSockets {
+ public:
+  static int open() {
+    const std::lock_guard lock(guard_);
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) open_.insert(fd);
+    return fd;
+  }
+  static void close(int fd) {
+    const std::lock_guard lock(guard_);
+    open_.erase(fd);
+    ::close(fd);
+  }
+
+ private:
+  static void close_all() {
+    for (const int fd : open_) ::close(fd);
+    open_.clear();
+    guard_.unlock();
+  }
+
+  static inline std::mutex guard_;
+  static inline std::set<int> open_;
+  [[maybe_unused]] static inline const int watches_forks_ =
+      pthread_atfork([] { guard_.lock(); }, [] { guard_.unlock(); }, close_all);
+};
+
 /// A lock for the creation and lookup of a user's maps of that name. The kernel releases it however its holder ends.
 class NameLock {
  public:
-  explicit NameLock(const std::string& name) : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+  explicit NameLock(const std::string& name) : fd_(LockSockets::open()) {
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     // The address has 108 bytes, so different names may share a lock.
@@ -120,7 +150,7 @@ class NameLock {
   NameLock(const NameLock&) = delete;
   NameLock& operator=(const NameLock&) = delete;
   ~NameLock() {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0) LockSockets::close(fd_);
   }
   Result<void> held() const {
     if (held_) return {};
@@ -314,6 +344,9 @@ Memory::~Memory() {
 Result<void> Memory::map(int fd, Word reach) {
   fd_ = fd;
   shared_ = fd >= 0;
+  if (fd >= 0 && (reach < huge_page || reach > most_reach || reach % huge_page != 0)) {
+    return make_error(Status::bad_format, "a map of {} bytes of address space has been damaged; remove it", reach);
+  }
   // If address space is limited, a new map reserves less.
   for (;; reach = reach / 2 / huge_page * huge_page) {
     reserved_bytes_ = reach + huge_page;
@@ -374,12 +407,39 @@ Result<void> Memory::format(const std::string& name, const Geometry& geometry, c
   return {};
 }
 
+// Whether the words of the header are among those that maps write, whatever others write meanwhile. What the cells and
+// blocks contain is not looked at.
+bool Memory::is_possible() const {
+  const Header& shared = header();
+  const Geometry& geometry = shared.geometry;
+  if (shared.reach != reach_ || geometry.key_bytes == 0 || geometry.value_bytes == 0 ||
+      geometry != geometry_of(geometry.key_bytes, geometry.value_bytes)) {
+    return false;
+  }
+  const auto is_table = [&](Word table) {
+    const Word log2 = table & log2_mask;
+    return log2 >= shared.first_log2 && log2 < most_doublings &&
+           Word{1} << log2 <= reach_ / (geometry.bucket_words * sizeof(Word)) && table == table_of(log2) &&
+           (table & ~log2_mask) + table_bytes(table) <= reach_;
+  };
+  const Word next = shared.next.load(std::memory_order_relaxed);
+  if (!is_table(shared.active.load(std::memory_order_relaxed)) || (next != 0 && !is_table(next))) return false;
+  const Word used = shared.used.load(std::memory_order_relaxed);
+  return used >= header_bytes && used <= reach_ / 2 && used % 64 == 0 &&
+         shared.backed.load(std::memory_order_relaxed) <= reach_ / 2 && has_possible_blocks();
+}
+
 Result<void> Memory::whole() const {
   const auto file_bytes = [this] {
     struct stat status = {};
     return fstat(fd_, &status) == 0 ? static_cast<Word>(status.st_size) : 0;
   };
   if (file_bytes() >= header_bytes) {
+    if (!is_possible()) {
+      const auto& name = header().name;
+      return make_error(Status::bad_format, "map '{}' has been damaged; remove it",
+                        std::string_view(name, strnlen(name, sizeof name)));
+    }
     // Others may let it grow meanwhile: the file first, then, with release, what is read here. So its size is asked for
     // afterwards.
     const Word table = header().active.load(std::memory_order_acquire);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "smelt/map.hpp"
 #include "state/map/memory.hpp"
@@ -81,6 +82,31 @@ TEST_F(NamedMapTest, IsGoneWithItsLastUser) {
   expect_error(Numbers::attach(name), Status::not_found, "create it first");
   EXPECT_EQ(create()->size(), 0u);
   close(fd);
+}
+
+/// A child of another thread, forked while the name is locked, does not go on to hold the lock.
+TEST_F(NamedMapTest, IsNotLockedByAFork) {
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) ASSERT_TRUE(create()) << "the name is locked";
+  });
+  std::vector<pid_t> children;
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);
+      for (;;) pause();
+    }
+    children.push_back(child);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  EXPECT_TRUE(create());
+  stop = true;
+  other.join();
+  for (const pid_t child : children) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
 }
 
 TEST_F(NamedMapTest, IsKeptUntilItIsRemoved) {
@@ -167,6 +193,41 @@ TEST_F(NamedMapTest, IsNotUsedByAnotherVersion) {
     expect_error(create(true), Status::bad_format, "is no map of this version");
     EXPECT_TRUE(remove_map(name));
   }
+}
+
+/// Each bit of the words by which everything else is found: an error, or a map that can be looked at.
+TEST_F(NamedMapTest, IsNotUsedOnceItsHeaderHasBeenDamaged) {
+  using map_detail::Header;
+  const std::size_t words[] = {offsetof(Header, geometry),      offsetof(Header, geometry) + 8,
+                               offsetof(Header, geometry) + 16, offsetof(Header, reach),
+                               offsetof(Header, first_log2),    offsetof(Header, active),
+                               offsetof(Header, next),          offsetof(Header, used),
+                               offsetof(Header, backed),        offsetof(Header, free_lists) + 24,
+                               offsetof(Header, stashes) + 8};
+  ASSERT_TRUE(create(true)->put(1, 2));
+  const auto flip = [&](std::size_t word, int bit) {
+    std::fstream opened(file, std::ios::in | std::ios::out | std::ios::binary);
+    const auto place = static_cast<std::streamoff>(word) + bit / 8;
+    opened.seekg(place);
+    const char byte = static_cast<char>(opened.get() ^ 1 << bit % 8);
+    opened.seekp(place);
+    opened.put(byte);
+  };
+  int damaged = 0;
+  for (const std::size_t word : words) {
+    for (int bit = 0; bit < 64; ++bit) {
+      flip(word, bit);
+      auto map = Numbers::open(name);
+      if (map) EXPECT_EQ(map->get(1), 2u) << word << " " << bit;
+      if (const auto state = inspect_map(name); !state && state.error().status == Status::bad_format) {
+        EXPECT_FALSE(map) << word << " " << bit;
+        ++damaged;
+      }
+      flip(word, bit);
+    }
+  }
+  EXPECT_GT(damaged, 300);
+  EXPECT_EQ(Numbers::open(name)->get(1), 2u);
 }
 
 /// As a copy that did not fit, which would end the program with SIGBUS.

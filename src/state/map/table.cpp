@@ -238,6 +238,24 @@ Word Table::take_block(int size_class) noexcept {
   }
 }
 
+bool Table::has_possible_blocks() const noexcept {
+  const auto is_block = [&](Word reference, int size_class) {
+    const Word offset = (reference & offset_mask) * line;
+    return offset == 0 || (offset >= sizeof(Header) && offset + block_bytes(size_class) <= header().reach / 2);
+  };
+  for (int size_class = 0; size_class < static_cast<int>(std::size(header().free_lists)); ++size_class) {
+    if (!is_block(header().free_lists[size_class].load(std::memory_order_relaxed), size_class)) return false;
+  }
+  for (const auto& stash : header().stashes) {
+    for (const auto& block : stash.blocks) {
+      const Word reference = block.load(std::memory_order_relaxed), size_class = reference >> offset_bits;
+      if (size_class >= std::size(header().free_lists) || !is_block(reference, static_cast<int>(size_class)))
+        return false;
+    }
+  }
+  return true;
+}
+
 void Table::give_block(Word offset, int size_class) noexcept {
   AtomicWord& stashed = header().stashes[stash_of_this_thread()].blocks[size_class % 8];
   const Word reference = static_cast<Word>(size_class) << offset_bits | offset / line;
