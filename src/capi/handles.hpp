@@ -44,6 +44,12 @@ int guarded(Body body) noexcept {
   }
 }
 
+/// Whether a number is one of smelt_faults.
+inline int check_faults(const char* call, int faults) {
+  if (faults >= SMELT_FAULTS_DEFAULT && faults <= SMELT_FAULTS_STOP) return SMELT_OK;
+  return fail_argument(call, "faults is " + std::to_string(faults) + ", none of SMELT_FAULTS_*");
+}
+
 template <class Handle, class T>
 int hand_out(Result<T> result, Handle** handle) {
   if (!result) return fail(result.error());

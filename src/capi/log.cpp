@@ -49,6 +49,14 @@ static_assert(static_cast<int>(smelt::Faults::crash) == SMELT_FAULTS_CRASH - SME
 static_assert(static_cast<int>(smelt::Faults::stop) == SMELT_FAULTS_STOP - SMELT_FAULTS_NONE);
 static_assert(smelt::Replica::unknown_index == SMELT_UNKNOWN_INDEX);
 
+/// What translate() cannot say.
+int check(const char* call, const smelt_log_options& options) {
+  if (options.replicas == nullptr && options.replica_count != 0) {
+    return fail_argument(call, "replicas is NULL, but replica_count is not 0");
+  }
+  return smelt::capi::check_faults(call, options.faults);
+}
+
 smelt_log_entry in_c(const smelt::Entry& entry) {
   return {entry.index, entry.client, entry.request, entry.data, entry.bytes};
 }
@@ -83,8 +91,8 @@ int answer(const smelt_replica* replica, smelt::Status status) noexcept {
   });
 }
 
-int no_replica(const char* call) noexcept {
-  return guarded([&] { return fail_argument(call, "replica is NULL"); });
+int no_replica(const char* call, const char* why = "replica is NULL") noexcept {
+  return guarded([&] { return fail_argument(call, why); });
 }
 
 }  // namespace
@@ -93,9 +101,9 @@ int smelt_log_create(const smelt_communicator* communicator, const smelt_log_opt
   return guarded([&] {
     if (communicator == nullptr || log == nullptr)
       return fail_argument("smelt_log_create", "communicator or log is NULL");
-    return hand_out(smelt::ReplicatedLog::create(communicator->value,
-                                                 translate(options != nullptr ? *options : smelt_log_options{})),
-                    log);
+    const smelt_log_options given = options != nullptr ? *options : smelt_log_options{};
+    if (const int status = check("smelt_log_create", given); status != SMELT_OK) return status;
+    return hand_out(smelt::ReplicatedLog::create(communicator->value, translate(given)), log);
   });
 }
 
@@ -106,6 +114,7 @@ int smelt_log_create_shared(const char* name, int size, const int* ranks, int co
       return fail_argument("smelt_log_create_shared", "name, ranks or log is NULL, or count is not positive");
     }
     const smelt_log_options given = options != nullptr ? *options : smelt_log_options{};
+    if (const int status = check("smelt_log_create_shared", given); status != SMELT_OK) return status;
     return hand_out(smelt::ReplicatedLog::create_shared(name, size, std::span(ranks, static_cast<std::size_t>(count)),
                                                         translate(given), given.timeout_s > 0 ? given.timeout_s : 60.0),
                     log);
@@ -145,7 +154,9 @@ int smelt_log_append(smelt_replica* replica, const void* command, size_t bytes, 
 }
 
 int smelt_log_start(smelt_replica* replica, const void* command, size_t bytes, uint64_t* ticket) {
-  if (replica == nullptr || ticket == nullptr) return no_replica("smelt_log_start");
+  if (replica == nullptr || ticket == nullptr) {
+    return no_replica("smelt_log_start", "replica or ticket is NULL");
+  }
   smelt::Ticket started;
   const smelt::Status status = replica->value.start(command, bytes, &started);
   *ticket = started.request;
@@ -153,7 +164,9 @@ int smelt_log_start(smelt_replica* replica, const void* command, size_t bytes, u
 }
 
 int smelt_log_test(smelt_replica* replica, uint64_t ticket, int* done, uint64_t* index) {
-  if (replica == nullptr || done == nullptr) return no_replica("smelt_log_test");
+  if (replica == nullptr || done == nullptr) {
+    return no_replica("smelt_log_test", "replica or done is NULL");
+  }
   bool over = false;
   const smelt::Status status = replica->value.test({ticket}, &over, index);
   *done = over ? 1 : 0;
@@ -166,7 +179,9 @@ int smelt_log_wait(smelt_replica* replica, uint64_t ticket, uint64_t* index) {
 }
 
 int smelt_log_next(smelt_replica* replica, smelt_log_entry* entry, int* there) {
-  if (replica == nullptr || entry == nullptr) return no_replica("smelt_log_next");
+  if (replica == nullptr || entry == nullptr) {
+    return no_replica("smelt_log_next", "replica or entry is NULL");
+  }
   smelt::Entry next;
   bool found = true;
   const smelt::Status status = there != nullptr ? replica->value.next(&next, &found) : replica->value.next(&next);
@@ -176,7 +191,9 @@ int smelt_log_next(smelt_replica* replica, smelt_log_entry* entry, int* there) {
 }
 
 int smelt_log_read_point(smelt_replica* replica, uint64_t* index) {
-  if (replica == nullptr || index == nullptr) return no_replica("smelt_log_read_point");
+  if (replica == nullptr || index == nullptr) {
+    return no_replica("smelt_log_read_point", "replica or index is NULL");
+  }
   return answer(replica, replica->value.read_point(index));
 }
 
@@ -197,7 +214,9 @@ int smelt_log_progress(smelt_replica* replica) {
 }
 
 int smelt_log_serve(smelt_replica* replica, int (*stop)(void* context), void* context) {
-  if (replica == nullptr || stop == nullptr) return no_replica("smelt_log_serve");
+  if (replica == nullptr || stop == nullptr) {
+    return no_replica("smelt_log_serve", "replica or stop is NULL");
+  }
   StopQuestion asked{stop, context};
   return answer(replica, replica->value.serve(StopQuestion::is_over, &asked));
 }

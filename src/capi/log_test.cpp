@@ -130,6 +130,16 @@ TEST_F(CLog, ErrorsNameTheCause) {
   options.faults = SMELT_FAULTS_CRASH;
   EXPECT_EQ(smelt_log_create(communicator_, &options, &log_), SMELT_INVALID_ARGUMENT);
   EXPECT_THAT(smelt_last_error(), HasSubstr("a majority of 2 replicas"));
+  for (const int faults : {-1, 4, 7, 257}) {
+    options = {};
+    options.faults = static_cast<smelt_faults>(faults);
+    EXPECT_EQ(smelt_log_create(communicator_, &options, &log_), SMELT_INVALID_ARGUMENT);
+    EXPECT_THAT(smelt_last_error(), HasSubstr("faults is " + std::to_string(faults)));
+  }
+  options = {};
+  options.replica_count = 1;
+  EXPECT_EQ(smelt_log_create(communicator_, &options, &log_), SMELT_INVALID_ARGUMENT);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("replicas is NULL"));
   EXPECT_EQ(smelt_log_create_shared("name", 1, nullptr, 1, nullptr, &log_), SMELT_INVALID_ARGUMENT);
   ASSERT_EQ(smelt_log_create(communicator_, nullptr, &log_), SMELT_OK);
   smelt_replica* replica = nullptr;
@@ -138,6 +148,11 @@ TEST_F(CLog, ErrorsNameTheCause) {
   uint64_t ticket = 0;
   EXPECT_EQ(smelt_log_start(replica, nullptr, 1000, &ticket), SMELT_INVALID_ARGUMENT);
   EXPECT_THAT(smelt_last_error(), HasSubstr("1000 bytes"));
+  EXPECT_EQ(smelt_log_append(replica, nullptr, 5, nullptr), SMELT_INVALID_ARGUMENT);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("5 bytes is a null pointer"));
+  EXPECT_EQ(smelt_log_start(replica, "", 0, nullptr), SMELT_INVALID_ARGUMENT);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("ticket is NULL"));
+  EXPECT_EQ(smelt_log_start(replica, nullptr, 1000, &ticket), SMELT_INVALID_ARGUMENT);
   char text[20];
   EXPECT_GT(smelt_log_failure(replica, text, sizeof text), 20u);
   EXPECT_STREQ(text, "replicated log: a c");

@@ -128,7 +128,9 @@ int smelt_map_group_create(const smelt_communicator* communicator, size_t key_by
     if (communicator == nullptr || group == nullptr) {
       return fail_argument("smelt_map_group_create", "communicator or group is NULL");
     }
-    const MapOptions chosen = translate(options != nullptr ? *options : smelt_map_group_options{});
+    const smelt_map_group_options given = options != nullptr ? *options : smelt_map_group_options{};
+    if (const int status = check_faults("smelt_map_group_create", given.faults); status != SMELT_OK) return status;
+    const MapOptions chosen = translate(given);
     return make_group_as(
         key_bytes, value_bytes, group,
         [&](const Geometry& geometry) { return make_group(communicator->value, geometry, false, chosen); },
@@ -142,7 +144,10 @@ int smelt_map_group_create_shared(const char* name, int size, const int* ranks, 
     if (name == nullptr || ranks == nullptr || count < 1 || group == nullptr) {
       return fail_argument("smelt_map_group_create_shared", "name, ranks or group is NULL, or count is not positive");
     }
-    const MapOptions chosen = translate(options != nullptr ? *options : smelt_map_group_options{});
+    const smelt_map_group_options given = options != nullptr ? *options : smelt_map_group_options{};
+    if (const int status = check_faults("smelt_map_group_create_shared", given.faults); status != SMELT_OK)
+      return status;
+    const MapOptions chosen = translate(given);
     const std::span<const int> own(ranks, static_cast<std::size_t>(count));
     return make_group_as(
         key_bytes, value_bytes, group,

@@ -8,11 +8,13 @@
 
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <new>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "smelt/smelt.h"
@@ -147,6 +149,21 @@ TEST(MapGroupErrors, NameTheCause) {
   asked.faults = SMELT_FAULTS_CRASH;
   EXPECT_EQ(smelt_map_group_create(communicator, 8, 8, &asked, &group), SMELT_NOT_SUPPORTED);
   EXPECT_THAT(smelt_last_error(), HasSubstr("take shared or kv"));
+  asked.faults = static_cast<smelt_faults>(7);
+  EXPECT_EQ(smelt_map_group_create(communicator, 8, 8, &asked, &group), SMELT_INVALID_ARGUMENT);
+  EXPECT_THAT(smelt_last_error(), HasSubstr("faults is 7"));
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
+  for (const auto& [what, hint] :
+       {std::pair("lookups", &smelt_map_group_options::lookups), std::pair("keys", &smelt_map_group_options::keys),
+        std::pair("skew", &smelt_map_group_options::skew)}) {
+    for (const double wrong : {none, -1.0, std::numeric_limits<double>::infinity()}) {
+      asked = {};
+      asked.algorithm = "part_simple";
+      asked.*hint = wrong;
+      EXPECT_EQ(smelt_map_group_create(communicator, 8, 8, &asked, &group), SMELT_INVALID_ARGUMENT) << what;
+      EXPECT_THAT(smelt_last_error(), HasSubstr(std::string(what) + " is "));
+    }
+  }
   EXPECT_EQ(smelt_map_rank_progress(nullptr), SMELT_INVALID_ARGUMENT);
   smelt_communicator_free(communicator);
 }

@@ -330,7 +330,10 @@ bool Replica::cell_is_free(std::uint64_t request) noexcept {
   return false;
 }
 
-Status Replica::refuse_command(std::size_t bytes) noexcept {
+Status Replica::refuse_command(const void* command, std::size_t bytes) noexcept {
+  if (command == nullptr && bytes <= shape_.command_bytes) {
+    return refuse(fmt::format("replicated log: a command of {} bytes is a null pointer", bytes));
+  }
   return refuse(fmt::format("replicated log: a command of {} bytes; LogOptions::command_bytes is {}", bytes,
                             shape_.command_bytes));
 }
@@ -356,7 +359,7 @@ Status Replica::make_room(std::uint64_t number) noexcept {
 Status Replica::start(const void* command, std::size_t bytes, std::uint64_t* request) noexcept {
   if (status_ != Status::ok) return status_;
   if (bytes > shape_.command_bytes || (command == nullptr && bytes != 0)) [[unlikely]]
-    return refuse_command(bytes);
+    return refuse_command(command, bytes);
   const std::uint64_t number = started_ + 1;
   if (number > free_to_ || reads_too_little()) [[unlikely]] {
     if (const Status status = make_room(number); status != Status::ok) return status;

@@ -98,7 +98,7 @@ class Replica {
   bool look_at_floor() noexcept;
   bool cell_is_free(std::uint64_t request) noexcept;
   Status make_room(std::uint64_t number) noexcept;
-  Status refuse_command(std::size_t bytes) noexcept;
+  Status refuse_command(const void* command, std::size_t bytes) noexcept;
   /// Half of the log is reserved for entries that slow replicas have not read.
   bool reads_too_little() const noexcept {
     return machine_.apply == nullptr && live_ && learned_ - delivered_ >= shape_.entries / 2;

@@ -1,6 +1,7 @@
 // Chooses the algorithm and its servers; implements the functions of the public header.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -33,6 +34,17 @@ MapLoad load_of(const Geometry& geometry, const MapOptions& options, Faults faul
   load.consistency = options.consistency;
   load.faults = faults;
   return load;
+}
+
+/// What the model is told, also where it is not asked.
+Result<void> check_load(const MapOptions& options) {
+  const auto wrong = [](const char* what, double value, const char* range) {
+    return refused(Status::invalid_argument, fmt::format("{} is {}; it must be {}", what, value, range));
+  };
+  if (!(options.lookups >= 0.0 && options.lookups <= 1.0)) return wrong("lookups", options.lookups, "a share, 0 to 1");
+  if (!(options.keys >= 0.0) || !std::isfinite(options.keys)) return wrong("keys", options.keys, "0 or more");
+  if (!(options.skew >= 0.0 && options.skew <= 10.0)) return wrong("skew", options.skew, "0 to 10");
+  return {};
 }
 
 /// What a map over ranks is to be.
@@ -136,6 +148,7 @@ Result<GroupPlan> plan_group(const Wish& wish) {
     return refused(Status::invalid_argument,
                    fmt::format("there is no algorithm '{}'; map_algorithms() lists them", options.algorithm));
   }
+  if (auto checked = check_load(options); !checked) return checked.error();
   GroupPlan plan;
   plan.faults = options.faults.value_or(best && state.over_processes() ? Faults::crash : Faults::none);
   const MapLoad load = load_of(geometry, options, plan.faults);
