@@ -104,6 +104,10 @@ Result<std::shared_ptr<CommunicatorState>> CommunicatorState::join(const JoinRen
   };
   auto rendezvous = join_rendezvous(prepare);
   if (!rendezvous) return rendezvous.error();
+  if (!rendezvous->shared_config().starts_with('{')) {
+    return make_error(Status::bad_format,
+                      "communicator: its name is that of something else, such as a log; take another name");
+  }
   auto shared_config = parse_shared_config(rendezvous->shared_config());
   if (!shared_config) return shared_config.error();
   CommunicatorOptions agreed = shared_config->options;

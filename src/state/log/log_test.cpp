@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -247,6 +250,25 @@ TEST(Log, RefusesWhatItCannotDo) {
 }
 
 /// Two meet under a name: whether the log is kept must be the same for both, and the one that comes later is told.
+TEST(Log, IsNoCommunicatorOfTheSameName) {
+  const std::string name = "log-not-communicator-" + std::to_string(getpid());
+  std::thread other([&] {
+    const int rank = 1;
+    (void)ReplicatedLog::create_shared(name, 2, std::span(&rank, 1));
+  });
+  const auto is_there = [&] {
+    return std::ranges::any_of(std::filesystem::directory_iterator("/dev/shm"), [&](const auto& entry) {
+      return entry.path().filename().string().find(name) != std::string::npos;
+    });
+  };
+  while (!is_there()) std::this_thread::yield();
+  const int rank = 0;
+  const auto refused = Communicator::create_shared(name, 2, std::span(&rank, 1));
+  other.join();
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("its name is that of something else, such as a log"));
+}
+
 TEST(Log, IsKeptForAllOrForNone) {
   const std::string name = "log-name-" + std::to_string(getpid());
   const int ranks[] = {0, 1};
