@@ -292,6 +292,29 @@ TEST(Log, IsKeptForAllOrForNone) {
   EXPECT_EQ(first + second, "");
 }
 
+/// What is there before belongs to the log: which commands the state contains.
+TEST(Log, SaveMustAppend) {
+  const std::string name = "log-save-" + std::to_string(getpid());
+  LogOptions options = small();
+  options.keep = true;
+  const int rank = 0;
+  {
+    auto log = ReplicatedLog::create_shared(name, 1, std::span(&rank, 1), options);
+    ASSERT_TRUE(log) << log.error().message;
+    StateMachine machine;
+    machine.apply = [](void*, const Entry&) {};
+    machine.load = [](void*, std::span<const std::byte>) {};
+    machine.save = [](void*, std::vector<std::byte>& bytes) { bytes.assign(8, std::byte{7}); };
+    auto replica = log->attach(0, machine);
+    ASSERT_TRUE(replica) << replica.error().message;
+    Status status = Status::ok;
+    for (int i = 0; i < 100 && status == Status::ok; ++i) status = replica->append("x", 1);
+    EXPECT_EQ(status, Status::invalid_argument);
+    EXPECT_THAT(replica->failure(), HasSubstr("save must append"));
+  }
+  EXPECT_TRUE(remove_log(name));
+}
+
 TEST(Log, IndicesAndEpochsFitTheirWords) {
   using namespace state::log;
   const Configuration configuration{most_epoch, nobody};

@@ -138,7 +138,7 @@ class Replica {
   void receive() noexcept;
   void receive_chunk(int server) noexcept;
   void finish_return() noexcept;
-  void write_state(std::vector<std::byte>* bytes);
+  bool write_state(std::vector<std::byte>* bytes);
   std::uint64_t entries_in(std::span<const std::byte> state) const noexcept;
   void adopt_state(std::uint64_t index, std::span<const std::byte> bytes);
   void serve_snapshots() noexcept;

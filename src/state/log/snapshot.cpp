@@ -140,11 +140,18 @@ void Replica::receive_chunk(int server) noexcept {
   finish_return();
 }
 
-/// Requests delivered, by client, then the state. Called between two slots.
-void Replica::write_state(std::vector<std::byte>* bytes) {
-  bytes->resize(shape_.ranks * sizeof(std::uint64_t));
-  std::memcpy(bytes->data(), executed_.data(), bytes->size());
+/// Requests delivered, by client, then the state. Called between two slots. False: `save` wrote over the former, and
+/// this replica has failed.
+bool Replica::write_state(std::vector<std::byte>* bytes) {
+  const std::size_t table_bytes = shape_.ranks * sizeof(std::uint64_t);
+  bytes->resize(table_bytes);
+  std::memcpy(bytes->data(), executed_.data(), table_bytes);
   machine_.save(machine_.context, *bytes);
+  if (bytes->size() >= table_bytes && std::memcmp(bytes->data(), executed_.data(), table_bytes) == 0) return true;
+  resign();
+  fail(Status::invalid_argument,
+       "replicated log: StateMachine::save must append to `bytes`, and has changed what was there");
+  return false;
 }
 
 /// Every request is one entry.
@@ -229,7 +236,10 @@ void Replica::claim_receiver() noexcept {
     receiver_generation_ = progress.generation;
     sent_chunks_ = 0;
     outgoing_index_ = delivered_;
-    write_state(&outgoing_);
+    if (!write_state(&outgoing_)) {
+      receiver_ = -1;
+      return;
+    }
     layout_.part(rank_).outgoing.header.store(0, std::memory_order_release);
     return send_chunk();
   }
@@ -297,7 +307,7 @@ void Replica::keep_state() noexcept {
       delivered_ - saved >= shape_.entries / 2 || layout_.head().pressed.load(std::memory_order_relaxed) > saved;
   if (!is_due) return;
   std::vector<std::byte> state;
-  write_state(&state);
+  if (!write_state(&state)) return;
   if (const auto done = kept.save(delivered_, state); !done) {
     resign();
     fail(Status::broken,
