@@ -120,7 +120,7 @@ class LockSockets {
   }
 
   static inline std::mutex guard_;
-  static inline std::set<int> open_;
+  static inline std::set<int>& open_ = *new std::set<int>;  // lives on, for forks at the end of the process
   [[maybe_unused]] static inline const int watches_forks_ =
       pthread_atfork([] { guard_.lock(); }, [] { guard_.unlock(); }, close_all);
 };
