@@ -574,6 +574,9 @@ class Allocator {
     if (!resource) throw std::bad_alloc();
     resource_ = *std::move(resource);
   }
+  // Copies alone: a container that was moved from keeps its allocator, and may be filled again.
+  Allocator(const Allocator&) noexcept = default;
+  Allocator& operator=(const Allocator&) noexcept = default;
   template <class U>
   Allocator(const Allocator<U>& other) noexcept : resource_(other.resource()) {}
 

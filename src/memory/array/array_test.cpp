@@ -706,6 +706,10 @@ TEST(Resource, AsAnAllocator) {
   copy.push_back(2.5);
   EXPECT_EQ(std::accumulate(copy.begin(), copy.end(), 0.0), 1.5 * mib + 2.5);
   EXPECT_EQ(copy.get_allocator(), allocator);
+  const auto moved = std::move(copy);
+  copy.assign(10, 3.5);
+  EXPECT_EQ(std::accumulate(copy.begin(), copy.end(), 0.0), 35.0);
+  EXPECT_EQ(copy.get_allocator(), moved.get_allocator());
   EXPECT_THROW(Allocator<int>{with(Placement::writable_replicas)}, std::bad_alloc);
 }
 
