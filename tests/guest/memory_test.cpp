@@ -348,6 +348,27 @@ TEST(MemoryGuest, ProcessesFindTheirNodesReplicaAtOneAddress) {
   EXPECT_EQ(test::wait_for(pids), std::vector<int>(static_cast<std::size_t>(ranks), 0));
 }
 
+TEST(MemoryGuest, SharedPagesTakeTurns) {
+  const auto nodes = homes();
+  const int mine[] = {0};
+  auto communicator_options = test::options_for();
+  communicator_options.pin = false;
+  auto communicator = Communicator::create_shared(test::fresh_name(), 1, mine, communicator_options);
+  ASSERT_TRUE(communicator) << communicator.error().message;
+  auto rank = communicator->attach(0);
+  ASSERT_TRUE(rank) << rank.error().message;
+  auto options = strictly(Placement::interleaved);
+  options.numa_nodes = nodes;
+  auto array = Array<char>::create_shared(*rank, "turns", 4 * mib, options);
+  ASSERT_TRUE(array) << array.error().message;
+  std::map<int, std::size_t> pages;
+  for (const int page : pages_of(*array)) ++pages[page];
+  for (const int node : nodes) {
+    EXPECT_NEAR(static_cast<double>(pages[node]), 1024.0 / static_cast<double>(nodes.size()), 1.0);
+  }
+  EXPECT_EQ(std::count(array->begin(), array->end(), '\0'), static_cast<long>(4 * mib));
+}
+
 TEST(Shim, LargeAllocationsAreInterleaved) {
   const char* mode = std::getenv("SMELT_MEMORY");
   if (mode == nullptr || std::string(mode) != "interleave") GTEST_SKIP() << "without the preload library";

@@ -92,6 +92,14 @@ class Names {
   std::vector<std::string> names_;
 };
 
+/// The kernel leaves pages where they are if that is one of the nodes of an interleaved range: they are given back, and
+/// made anew by the policy.
+Result<void> take_turns(const Layout& layout, Copy& copy) {
+  if (layout.placement != Placement::interleaved || layout.nodes.size() == 1) return {};
+  if (madvise(copy.data, copy.segment.size(), MADV_REMOVE) != 0) return {};  // check_pages() sees where they are
+  return populate(copy.data, copy.segment.size());
+}
+
 /// On rank 0: creates the memory of all copies and places its pages.
 Result<void> make_copies(Storage& storage, const std::string& name, const MemoryView& view, Names& names) {
   Layout& layout = storage.layout;
@@ -106,6 +114,7 @@ Result<void> make_copies(Storage& storage, const std::string& name, const Memory
     if (auto there = populate(copy.data, copy.segment.size()); !there) return there;
     if (view.nodes.size() > 1 && layout.placement != Placement::first_touch) {
       if (auto set = apply_policy(layout, copy, true); !set) return set;
+      if (auto turns = take_turns(layout, copy); !turns) return turns;
       if (layout.strict) {
         if (auto checked = check_pages(layout, copy); !checked) return checked;
       }
