@@ -67,8 +67,8 @@ struct ArrayOptions {
   /// single_node: the first one; else those that take part, in turns. Empty: all that have PUs, and memory that this
   /// process may use (single_node: that of the calling thread, or the nearest with memory).
   std::vector<int> numa_nodes{};
-  /// partitioned: first element of each part, ascending, the first 0. Part i lies on numa_nodes[i % n]. Empty: `parts`
-  /// parts that follow the rule of OpenMP's schedule(static), on neighbouring nodes.
+  /// partitioned: first element of each part, ascending, the first 0. Part i lies on numa_nodes[i % n], which may name
+  /// a node repeatedly. Empty: `parts` parts that follow the rule of OpenMP's schedule(static), on neighbouring nodes.
   std::vector<std::size_t> cuts{};
   ReplicaPer replica_per = ReplicaPer::numa_node;
   int parts = 0;  ///< 0: one per rank (with a communicator), or per PU of the nodes
@@ -262,8 +262,8 @@ class Array {
     return wrap(memory::Block::create(count, sizeof(T), options));
   }
 
-  /// The same for the ranks of a communicator of threads: parts follow the ranks, on their NUMA nodes; replicas are on
-  /// the nodes that have ranks, or for the caches that have ranks. Errors as above.
+  /// The same for the ranks of a communicator of threads: parts follow the ranks. Without options.numa_nodes they lie
+  /// on the ranks' NUMA nodes, and replicas are on the nodes, or for the caches, that have ranks. Errors as above.
   static Result<Array> create(std::size_t count, const Communicator& communicator, const ArrayOptions& options = {}) {
     return wrap(memory::Block::create(count, sizeof(T), communicator, options));
   }

@@ -84,8 +84,9 @@ Placement decide_best(std::size_t count, std::size_t element_bytes, const ArrayO
 void decide_parts(Layout& layout, const ArrayOptions& options, std::vector<int> part_nodes, const MemoryView& view) {
   if (!options.cuts.empty()) {
     layout.cuts = options.cuts;
+    const auto& turns = options.numa_nodes.empty() ? layout.nodes : options.numa_nodes;  // may name a node repeatedly
     for (std::size_t part = 0; part < layout.cuts.size(); ++part) {
-      layout.part_nodes.push_back(layout.nodes[part % layout.nodes.size()]);
+      layout.part_nodes.push_back(turns[part % turns.size()]);
     }
     return;
   }
@@ -96,10 +97,12 @@ void decide_parts(Layout& layout, const ArrayOptions& options, std::vector<int> 
     parts = std::max(parts, layout.nodes.size());
   }
   layout.cuts = static_cuts(layout.count, parts);
+  // Nodes that were named are those of the parts, too; the one of a single_node array is but that of its memory.
+  const bool of_ranks =
+      part_nodes.size() == parts && (options.numa_nodes.empty() || layout.placement == Placement::single_node);
   for (std::size_t part = 0; part < parts; ++part) {
-    const bool of_rank = part_nodes.size() == parts;
-    layout.part_nodes.push_back(of_rank ? nearest_usable(view, part_nodes[part])
-                                        : layout.nodes[part * layout.nodes.size() / parts]);
+    layout.part_nodes.push_back(of_ranks ? nearest_usable(view, part_nodes[part])
+                                         : layout.nodes[part * layout.nodes.size() / parts]);
   }
 }
 
@@ -133,8 +136,8 @@ Result<Layout> plan_layout(std::size_t count, std::size_t element_bytes, const A
   const std::size_t spread = layout.placement == Placement::interleaved || layout.placement == Placement::partitioned
                                  ? layout.nodes.size()
                                  : 1;
-  auto pages =
-      decide_pages(options.pages, layout.size_bytes(), spread, options.strict, read_page_support(), layout.notes);
+  auto pages = decide_pages(options.pages, {.bytes = layout.size_bytes(), .copies = layout.copies(), .nodes = spread},
+                            options.strict, read_page_support(), layout.notes);
   if (!pages) return make_error(pages.error().status, "{}: {}", options.name, pages.error().message);
   layout.pages = *pages;
   return layout;

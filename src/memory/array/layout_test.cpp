@@ -77,7 +77,7 @@ TEST(Layout, CutsGoToTheNodesInTurns) {
   const auto layout = planned(options);
   EXPECT_THAT(layout.nodes, ElementsAre(1, 2));
   EXPECT_THAT(layout.cuts, ElementsAre(0, 10, 10, 1000));
-  EXPECT_THAT(layout.part_nodes, ElementsAre(1, 2, 1, 2));
+  EXPECT_THAT(layout.part_nodes, ElementsAre(1, 2, 1, 1));
   options.cuts = {0, 1001};
   EXPECT_FALSE(plan_layout(1000, 8, options, {}, several()));
 }
@@ -91,6 +91,14 @@ TEST(Layout, RanksHaveTheirPartsAtHomeOrAsNearAsCanBe) {
   auto options = with(Placement::partitioned);
   options.parts = 2;
   EXPECT_THAT(planned(options, {1, 0, 5, 1}).part_nodes, ElementsAre(1, 0));
+  // Nodes that are named are the parts' ones, but for the memory of a single node.
+  options = with(Placement::partitioned);
+  options.numa_nodes = {2};
+  EXPECT_THAT(planned(options, {1, 0, 5, 1}).part_nodes, ElementsAre(2, 2, 2, 2));
+  options.numa_nodes = {0, 1};
+  EXPECT_THAT(planned(options, {1, 0, 5, 1}).part_nodes, ElementsAre(0, 0, 1, 1));
+  options.placement = Placement::single_node;
+  EXPECT_THAT(planned(options, {1, 0, 5, 1}).part_nodes, ElementsAre(1, 0, 1, 1));
   // Ranks on nodes without memory alone.
   EXPECT_THAT(planned(with(Placement::interleaved), {5, 5}).nodes, ElementsAre(0, 1));
   EXPECT_THAT(planned(with(Placement::partitioned), {5, 5}).part_nodes, ElementsAre(1, 1));

@@ -25,21 +25,22 @@ Result<Pages> decide_huge(bool strict, const PageSupport& support, std::vector<s
 
 }  // namespace
 
-Result<Pages> decide_pages(PageSize wish, std::size_t size_bytes, std::size_t nodes, bool strict,
-                           const PageSupport& support, std::vector<std::string>& notes) {
+Result<Pages> decide_pages(PageSize wish, const PagedMemory& memory, bool strict, const PageSupport& support,
+                           std::vector<std::string>& notes) {
   const Pages base{PageKind::base, support.base_bytes};
   switch (wish) {
     case PageSize::base: return base;
     case PageSize::huge: return decide_huge(strict, support, notes);
     case PageSize::best:
       if (support.transparent_bytes == 0) return base;
-      if (size_bytes < nodes * least_huge_pages_per_node * support.transparent_bytes) return base;
+      if (memory.bytes < memory.nodes * least_huge_pages_per_node * support.transparent_bytes) return base;
       return Pages{PageKind::transparent, support.transparent_bytes};
     case PageSize::reserved_2mib:
     case PageSize::reserved_1gib: break;
   }
   const std::size_t page_bytes = wish == PageSize::reserved_1gib ? 1024 * mib : 2 * mib;
-  const std::size_t wanted = (size_bytes + page_bytes - 1) / page_bytes, free = free_pages(support, page_bytes);
+  const std::size_t wanted = memory.copies * ((memory.bytes + page_bytes - 1) / page_bytes);
+  const std::size_t free = free_pages(support, page_bytes);
   if (free >= wanted) return Pages{PageKind::reserved, page_bytes};
   const auto reason = fmt::format("{} of {} pages of {} are reserved and free (/sys/kernel/mm/hugepages)", free, wanted,
                                   page_size_name(page_bytes));

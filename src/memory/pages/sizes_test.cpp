@@ -21,16 +21,18 @@ PageSupport with_huge() {
 
 TEST(Sizes, HugePagesIfEachNodeGetsItsShare) {
   std::vector<std::string> notes;
-  EXPECT_EQ(decide_pages(PageSize::best, 16 * mib, 4, false, with_huge(), notes)->kind, PageKind::transparent);
-  EXPECT_EQ(decide_pages(PageSize::best, 16 * mib - 1, 4, false, with_huge(), notes)->kind, PageKind::base);
-  EXPECT_EQ(decide_pages(PageSize::base, 16 * mib, 1, false, with_huge(), notes)->kind, PageKind::base);
-  EXPECT_EQ(decide_pages(PageSize::best, 16 * mib, 1, false, PageSupport{}, notes)->kind, PageKind::base);
+  EXPECT_EQ(decide_pages(PageSize::best, {.bytes = 16 * mib, .nodes = 4}, false, with_huge(), notes)->kind,
+            PageKind::transparent);
+  EXPECT_EQ(decide_pages(PageSize::best, {.bytes = 16 * mib - 1, .nodes = 4}, false, with_huge(), notes)->kind,
+            PageKind::base);
+  EXPECT_EQ(decide_pages(PageSize::base, {.bytes = 16 * mib}, false, with_huge(), notes)->kind, PageKind::base);
+  EXPECT_EQ(decide_pages(PageSize::best, {.bytes = 16 * mib}, false, PageSupport{}, notes)->kind, PageKind::base);
   EXPECT_THAT(notes, IsEmpty());
 }
 
 TEST(Sizes, ReservedPagesWhileAvailable) {
   std::vector<std::string> notes;
-  const auto pages = decide_pages(PageSize::reserved_2mib, 19 * mib, 1, true, with_huge(), notes);
+  const auto pages = decide_pages(PageSize::reserved_2mib, {.bytes = 19 * mib}, true, with_huge(), notes);
   ASSERT_TRUE(pages);
   EXPECT_EQ(pages->kind, PageKind::reserved);
   EXPECT_EQ(pages->bytes, 2 * mib);
@@ -39,15 +41,20 @@ TEST(Sizes, ReservedPagesWhileAvailable) {
 
 TEST(Sizes, AnUnmetRequestIsANoteOrAnError) {
   std::vector<std::string> notes;
-  const auto wished = decide_pages(PageSize::reserved_2mib, 21 * mib, 1, false, with_huge(), notes);
+  const auto wished = decide_pages(PageSize::reserved_2mib, {.bytes = 21 * mib}, false, with_huge(), notes);
   ASSERT_TRUE(wished);
   EXPECT_EQ(wished->kind, PageKind::transparent);
   EXPECT_THAT(notes, ElementsAre(HasSubstr("10 of 11 pages of 2 MiB")));
-  const auto strict = decide_pages(PageSize::reserved_1gib, mib, 1, true, with_huge(), notes);
+  const auto copies =
+      decide_pages(PageSize::reserved_2mib, {.bytes = 11 * mib, .copies = 2}, false, with_huge(), notes);
+  ASSERT_TRUE(copies);
+  EXPECT_EQ(copies->kind, PageKind::transparent);
+  EXPECT_THAT(notes.back(), HasSubstr("10 of 12 pages of 2 MiB"));
+  const auto strict = decide_pages(PageSize::reserved_1gib, {.bytes = mib}, true, with_huge(), notes);
   ASSERT_FALSE(strict);
   EXPECT_EQ(strict.error().status, Status::out_of_memory);
   EXPECT_THAT(strict.error().message, HasSubstr("0 of 1 pages of 1 GiB"));
-  const auto no_huge = decide_pages(PageSize::huge, mib, 1, true, PageSupport{}, notes);
+  const auto no_huge = decide_pages(PageSize::huge, {.bytes = mib}, true, PageSupport{}, notes);
   ASSERT_FALSE(no_huge);
   EXPECT_EQ(no_huge.error().status, Status::not_supported);
 }
