@@ -53,6 +53,10 @@ Function original(std::atomic<Function>& kept, const char* name) noexcept {
 
 #define SMELT_ORIGINAL(name) original(originals.name, #name)
 
+#ifndef MREMAP_DONTUNMAP  // of Linux 5.7
+#define MREMAP_DONTUNMAP 4
+#endif
+
 /// Fresh, private, anonymous, writable memory with nothing special about it.
 bool is_plain(int protection, int flags) noexcept {
   constexpr int special =
@@ -197,10 +201,10 @@ SMELT_PUBLIC void* mremap(void* address, std::size_t before, std::size_t after, 
   const auto next = SMELT_ORIGINAL(mremap);
   va_list rest;
   va_start(rest, flags);
-  void* const target = (flags & MREMAP_FIXED) != 0 ? va_arg(rest, void*) : nullptr;
+  void* const target = (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) != 0 ? va_arg(rest, void*) : nullptr;
   va_end(rest);
   removed(address, before);
-  if (target != nullptr) removed(target, after);
+  if ((flags & MREMAP_FIXED) != 0) removed(target, after);
   const int error = errno;
   void* const moved = next(address, before, after, flags, target);
   if (moved != MAP_FAILED || errno != EFAULT || flags > MREMAP_MAYMOVE || !has_divided()) return moved;
@@ -221,7 +225,19 @@ SMELT_PUBLIC int madvise(void* address, std::size_t bytes, int advice) noexcept 
   const auto next = SMELT_ORIGINAL(madvise);
   // The program knows better.
   removed(address, bytes);
-  return next(address, bytes, advice);
+  const int error = errno;
+  const int result = next(address, bytes, advice);
+  if (result == 0 || errno != EINVAL || advice != collapse || !has_divided()) return result;
+  // Memory that the library has taken back from huge pages: the kernel does not make it them now, unless asked again.
+  if (next(address, bytes, MADV_HUGEPAGE) != 0) {
+    errno = EINVAL;
+    return result;
+  }
+  errno = error;
+  const int again = next(address, bytes, advice);
+  const smelt::shims::KeptState kept;
+  next(address, bytes, MADV_NOHUGEPAGE);
+  return again;
 }
 
 SMELT_PUBLIC int pkey_mprotect(void* address, std::size_t bytes, int protection, int key) noexcept {

@@ -1,10 +1,18 @@
 // What the system offers and forbids, read without the heap: this code runs inside of the program's malloc.
 #pragma once
 
+#include <sys/mman.h>
+
 #include <cstddef>
 #include <cstdint>
 
 namespace smelt::shims::memory {
+
+#ifdef MADV_COLLAPSE  // of Linux 6.1
+constexpr int collapse = MADV_COLLAPSE;
+#else
+constexpr int collapse = 25;
+#endif
 
 /// What `smelt run --memory=...` asks for (SMELT_MEMORY).
 enum class Mode { off, automatic, interleave, local, huge };

@@ -30,12 +30,6 @@
 namespace smelt::shims::memory {
 namespace {
 
-#ifdef MADV_COLLAPSE  // of Linux 6.1
-constexpr int collapse = MADV_COLLAPSE;
-#else
-constexpr int collapse = 25;
-#endif
-
 constexpr std::size_t small_bytes = 4096;
 constexpr int most_regions = 512;
 constexpr int most_windows = 8;                  ///< of a region, open at a time

@@ -170,12 +170,45 @@ static int map_in_handler(void) {
   return setitimer(ITIMER_REAL, &never, NULL) != 0;
 }
 
+/* What the kernel would do with a mapping of the program's own. */
+static int collapse(void) {
+  enum { huge = 2 * mib, advice = 25 /* MADV_COLLAPSE, of Linux 6.1 */ };
+  const size_t bytes = (size_t)32 * mib;
+  char* const plain = aligned_alloc(huge, huge); /* too small for the library */
+  memset(plain, 1, huge);
+  if (madvise(plain, huge, advice) != 0) return 0; /* nor would it without the library */
+  for (int filled = 0; filled < 2; ++filled) {
+    char* const memory = map(bytes);
+    if (filled != 0) fill(memory, bytes);
+    char* const block = memory + (huge - (size_t)memory % huge) % huge;
+    memset(block, 1, 2 * huge);
+    for (int i = 0; i < 2; ++i) {
+      errno = 0;
+      if (madvise(block + i * huge, huge, advice) != 0 && errno == EINVAL) return 1;
+    }
+  }
+  return 0;
+}
+
+/* The fifth argument of mremap says where to look first, with MREMAP_DONTUNMAP. */
+static int remap_near(void) {
+  const size_t bytes = (size_t)8 * mib;
+  char *const from = map(bytes), *const place = map(bytes);
+  fill(from, bytes);
+  munmap(place, bytes);
+  char* const moved = mremap(from, bytes, bytes, MREMAP_MAYMOVE | 4 /* MREMAP_DONTUNMAP */, place);
+  if (moved == MAP_FAILED) return errno != EINVAL; /* an older kernel */
+  return moved != place || moved[0] != 1;
+}
+
 int main(int count, char** words) {
   static const struct {
     const char* name;
     int (*run)(void);
   } programs[] = {{"remap", remap},
+                  {"remap_near", remap_near},
                   {"reallocate", reallocate},
+                  {"collapse", collapse},
                   {"map_in_handler", map_in_handler},
                   {"end_main_thread", end_main_thread},
                   {"cancel", cancel},
