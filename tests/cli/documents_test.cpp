@@ -333,6 +333,17 @@ TEST(Documents, ImportReadsTheKindFromThePath) {
   EXPECT_DOUBLE_EQ(machine["recv_ns"][0][3].get<double>(), 50);
 }
 
+TEST(Documents, ImportReadsStandardInput) {
+  const std::string table = "   CPU    0    1\n     0    0   40\n     1   40    0\n";  // as c2clat prints it
+  for (const Words& words : {Words{"import", "-", "--json"}, {"import", "c2clat", "-", "--json"}}) {
+    const Json machine = smelt(words, table).json();
+    EXPECT_EQ(machine["method"], "c2clat");
+    EXPECT_DOUBLE_EQ(machine["send_ns"][0][1].get<double>(), 10);
+  }
+  expect_one_line(smelt({"import", "-"}, ""), 1, "/dev/stdin: the file is empty");
+  expect_one_line(smelt({"import", "memory", "-", "-m", "-"}, "{}"), 2, "standard input is the machine already");
+}
+
 TEST(Documents, SettingsListTheTable) {
   const Json document = smelt({"settings", "--json"}, "", {"SMELT_WAIT=yield"}).json();
   EXPECT_TRUE(document["problems"].empty());

@@ -222,6 +222,7 @@ TEST(Errors, AFullDiskLeavesTheOldSettings) {
 TEST(Errors, StandardInputIsReadLikeAFile) {
   const Call endless = shell("ulimit -v 4000000; timeout 20 $SMELT show - </dev/zero");
   expect_one_line(endless, 1, "standard input: ");
+  expect_one_line(shell("ulimit -v 4000000; timeout 20 $SMELT import - </dev/zero"), 1, "/dev/stdin: ");
   expect_one_line(shell("$SMELT show - <" + scratch()), 1, "standard input: cannot read: Is a directory");
   expect_one_line(shell("$SMELT simulate -m " + two_packages() + " --plan - <" + scratch()), 1,
                   "-: cannot read: Is a directory");

@@ -36,6 +36,9 @@ std::vector<std::string> format_names() {
   return names;
 }
 
+/// The file of a word of the command line.
+std::string file_of(const std::string& word) { return word == "-" ? "/dev/stdin" : word; }
+
 /// The path of the command line. Sets the format if one is named.
 std::string path_of(const std::vector<std::string>& words, std::string& format) {
   if (words.empty()) fail_usage("import what? Name a file or directory of published measurements");
@@ -43,14 +46,14 @@ std::string path_of(const std::vector<std::string>& words, std::string& format) 
   const auto* named = importer_named(words[0]);
   if (words.size() == 1) {
     if (named != nullptr) fail_usage("{}: name the {} to read", words[0], named->directory ? "directory" : "file");
-    return words[0];
+    return file_of(words[0]);
   }
   if (named == nullptr) {
     const auto known = format_names();
     fail_usage("{}: no such format{} ({})", words[0], suggestion(words[0], known), fmt::join(known, ", "));
   }
   format = words[0];
-  return words[1];
+  return file_of(words[1]);
 }
 
 /// Options that do not count for the format that was read are mistakes.
@@ -74,7 +77,9 @@ void run_memory(const ImportFlags& arguments) {
   if (arguments.words.size() > 2) fail_usage("{}: one file or directory at a time", arguments.words[2]);
   if (arguments.has_share) fail_usage("--send-share: not for memory data");
   if (arguments.has_ghz) fail_usage("--ghz: not for memory data");
-  produce(take(import_memory(arguments.words[1], target(arguments.model))), arguments.produce);
+  if (arguments.words[1] == "-" && arguments.model == "-")
+    fail_usage("memory -: standard input is the machine already");
+  produce(take(import_memory(file_of(arguments.words[1]), target(arguments.model))), arguments.produce);
 }
 
 void run(ImportFlags& arguments) {
@@ -106,7 +111,8 @@ std::string formats_text() {
 void add_import(Parser& parser) {
   auto arguments = std::make_shared<ImportFlags>();
   Command command = parser.add("import", "Make a machine file from published measurements");
-  command.words("source", arguments->words, "SOURCE", "[FORMAT] PATH; the format may be left out");
+  command.words("source", arguments->words, "SOURCE",
+                "[FORMAT] PATH; the format may be left out; - for standard input");
   command.number("--send-share", arguments->options.send_share, 0, 1,
                  "formats with latencies: part of the latency that blocks the sender (default 0.25)");
   command.number("--ghz", arguments->options.ghz, 0.001, 1000,
@@ -119,7 +125,7 @@ void add_import(Parser& parser) {
                  "  smelt import machinedb sbrinz1/ --ghz 2.5 -o sbrinz1.json\n"
                  "  smelt import memory mlc.txt -m server.json -o server.json\n"
                  "  smelt import memory /sys/firmware/acpi/tables/HMAT | smelt show -\n"
-                 "  smelt import epyc.csv | smelt show -\n");
+                 "  c2clat | smelt import - | smelt show -\n");
   command.action([arguments, command] {
     arguments->has_share = command.given("--send-share");
     arguments->has_ghz = command.given("--ghz");

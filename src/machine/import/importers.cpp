@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <streambuf>
 
 #include "base/error.hpp"
 #include "machine/fingerprint.hpp"
@@ -46,12 +47,27 @@ const Importer* importer_of_directories() {
   return *std::find_if(std::begin(registered), std::end(registered), [](auto* each) { return each->info.directory; });
 }
 
-const Importer* importer_of_content(std::istream& file) {
-  std::string beginning(beginning_bytes, '\0');
-  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
-  beginning.resize(static_cast<std::size_t>(file.gcount()));
-  file.clear();
-  file.seekg(0);
+/// What has been read of a file, and then the rest of it: a pipe cannot be read twice.
+class Replayed final : public std::streambuf {
+ public:
+  Replayed(std::string beginning, std::streambuf& rest) : held_(std::move(beginning)), rest_(rest) { give(); }
+
+ private:
+  void give() { setg(held_.data(), held_.data(), held_.data() + held_.size()); }
+
+  int_type underflow() override {
+    held_.resize(beginning_bytes);
+    const auto got = rest_.sgetn(held_.data(), static_cast<std::streamsize>(held_.size()));
+    held_.resize(static_cast<std::size_t>(got));
+    give();
+    return held_.empty() ? traits_type::eof() : traits_type::to_int_type(held_.front());
+  }
+
+  std::string held_;
+  std::streambuf& rest_;
+};
+
+const Importer* importer_of_content(const std::string& beginning) {
   return *std::find_if(std::begin(registered), std::end(registered), [&](auto* each) {
     return !each->info.directory && (each->recognizes == nullptr || each->recognizes(beginning));
   });
@@ -64,8 +80,14 @@ Result<Machine> import_file(const std::filesystem::path& path, const Importer* i
     return make_error(errno == EACCES ? Status::permission_denied : Status::not_found, "{}: cannot open: {}",
                       path.string(), std::strerror(errno));
   }
-  if (importer == nullptr) importer = importer_of_content(file);
-  return importer->parse(file, path.string(), options);
+  if (importer != nullptr) return importer->parse(file, path.string(), options);
+  std::string beginning(beginning_bytes, '\0');
+  file.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+  beginning.resize(static_cast<std::size_t>(file.gcount()));
+  importer = importer_of_content(beginning);
+  Replayed whole(std::move(beginning), *file.rdbuf());
+  std::istream again(&whole);
+  return importer->parse(again, path.string(), options);
 }
 
 Matrix scaled(const Matrix& table, double factor) {

@@ -1,9 +1,12 @@
 // Every importer that registry.def lists, on its sample and on damaged copies of it; and how formats are told apart.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "machine/import/importer.hpp"
 #include "machine/limits.hpp"
@@ -132,6 +135,25 @@ TEST(Importers, ADirectoryIsNoFile) {
   const auto machine = import_machine(directory.path(), {.format = "core-to-core"});
   ASSERT_FALSE(machine);
   EXPECT_NE(machine.error().message.find("is a directory"), std::string::npos);
+}
+
+TEST(Importers, APipeIsRecognizedAndReadToItsEnd) {
+  constexpr std::size_t size = 60;  // more than is read ahead
+  std::string table;
+  for (std::size_t row = 0; row < size; ++row) {
+    for (std::size_t column = 0; column < size; ++column) {
+      table += (column < row ? "50" : "") + std::string(column + 1 < size ? "," : "\n");
+    }
+  }
+  const test::ScopedDirectory directory;
+  const auto pipe = directory.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << table; });
+  const auto machine = import_machine(pipe);
+  writer.join();
+  ASSERT_TRUE(machine) << machine.error().message;
+  EXPECT_EQ(machine->size(), size);
+  EXPECT_EQ(machine->method, "core-to-core");
 }
 
 TEST(C2clat, PusKeepTheirNumbersAndGnuplotCommandsAreIgnored) {
