@@ -273,6 +273,7 @@ TEST(MemoryGuest, AFullNodeIsAnErrorOrAFallbackAndNothingIsLeft) {
     ASSERT_TRUE(where);
     EXPECT_GT(where->nodes.size(), 1u);
     EXPECT_EQ(where->absent_bytes, 0u);
+    EXPECT_THAT(elsewhere->explain(), HasSubstr("some pages lie on other NUMA nodes"));
   }
   EXPECT_GT(read_memory_view().available_bytes(node) + 64 * mib, free_before);
 }

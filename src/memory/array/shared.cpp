@@ -115,9 +115,7 @@ Result<void> make_copies(Storage& storage, const std::string& name, const Memory
     if (view.nodes.size() > 1 && layout.placement != Placement::first_touch) {
       if (auto set = apply_policy(layout, copy, true); !set) return set;
       if (auto turns = take_turns(layout, copy); !turns) return turns;
-      if (layout.strict) {
-        if (auto checked = check_pages(layout, copy); !checked) return checked;
-      }
+      if (auto checked = verify_pages(layout, copy, view); !checked) return checked;
     }
     storage.copies.push_back(std::move(copy));
   }

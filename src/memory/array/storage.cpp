@@ -54,6 +54,23 @@ Result<void> touch(const Layout& layout, const Copy& copy, const MemoryView& vie
   return result ? Result<void>() : about(layout, result.error());
 }
 
+/// Whether each node has room for what it is to hold.
+Result<void> check_room_on_nodes(const Layout& layout, const MemoryView& view) {
+  for (const auto& [node, bytes] : bytes_by_node(layout)) {
+    const auto available = view.available_bytes(node);
+    if (bytes + spare_bytes <= available) continue;
+    return make_error(Status::out_of_memory,
+                      "{}: {} bytes on NUMA node {}, which has {} free; free some, or do not ask for strict placement",
+                      layout.name, bytes, node, available);
+  }
+  return {};
+}
+
+/// Once.
+void note(Layout& layout, const std::string& text) {
+  if (std::find(layout.notes.begin(), layout.notes.end(), text) == layout.notes.end()) layout.notes.push_back(text);
+}
+
 }  // namespace
 
 FixedMapping::~FixedMapping() {
@@ -74,14 +91,7 @@ Result<void> check_room(const Layout& layout, const MemoryView& view) {
                       everywhere);
   }
   if (!layout.strict || view.nodes.size() == 1) return {};
-  for (const auto& [node, bytes] : bytes_by_node(layout)) {
-    const auto available = view.available_bytes(node);
-    if (bytes + spare_bytes <= available) continue;
-    return make_error(Status::out_of_memory,
-                      "{}: {} bytes on NUMA node {}, which has {} free; free some, or do not ask for strict placement",
-                      layout.name, bytes, node, available);
-  }
-  return {};
+  return check_room_on_nodes(layout, view);
 }
 
 Result<void> apply_policy(Layout& layout, Copy& copy, bool move) {
@@ -98,8 +108,7 @@ Result<void> apply_policy(Layout& layout, Copy& copy, bool move) {
   }
   if (set) return {};
   if (layout.strict) return about(layout, set.error());
-  const auto note = fmt::format("placed by the threads that touch it first: {}", set.error().message);
-  if (std::find(layout.notes.begin(), layout.notes.end(), note) == layout.notes.end()) layout.notes.push_back(note);
+  note(layout, fmt::format("placed by the threads that touch it first: {}", set.error().message));
   return {};
 }
 
@@ -134,6 +143,18 @@ Result<void> check_pages(const Layout& layout, const Copy& copy) {
   return {};
 }
 
+Result<void> verify_pages(Layout& layout, const Copy& copy, const MemoryView& view) {
+  if (layout.strict) return check_pages(layout, copy);
+  if (view.nodes.size() == 1) return {};
+  // To ask for every page takes time, so that is done only where a node may have had too little.
+  if (layout.pages.kind != PageKind::reserved && check_room_on_nodes(layout, view)) return {};
+  const auto checked = check_pages(layout, copy);
+  if (!checked && checked.error().status == Status::io_error) {
+    note(layout, "some pages lie on other NUMA nodes, because too little was free (where() counts them)");
+  }
+  return {};
+}
+
 Result<std::unique_ptr<Storage>> Storage::create(Layout layout, const MemoryView& view) {
   if (auto room = check_room(layout, view); !room) return room.error();
   auto storage = std::make_unique<Storage>();
@@ -146,9 +167,7 @@ Result<std::unique_ptr<Storage>> Storage::create(Layout layout, const MemoryView
     }
     if (layout.placement != Placement::first_touch) {
       if (auto there = touch(layout, copy, view); !there) return there.error();
-      if (layout.strict) {
-        if (auto checked = check_pages(layout, copy); !checked) return checked.error();
-      }
+      if (auto checked = verify_pages(layout, copy, view); !checked) return checked.error();
     }
     storage->copies.push_back(std::move(copy));
   }

@@ -114,8 +114,11 @@ Result<void> apply_policy(Layout& layout, Copy& copy, bool move);
 /// Pages that take turns on `nodes`: the first node that has not as many of them as any other, or one more.
 std::optional<int> node_without_its_share(std::span<const int> nodes, std::span<const int> nodes_of_pages);
 
-/// In strict layouts, verifies that the pages of a copy are where they should be.
+/// Whether the pages of a copy are where they should be. Errors: io_error if not, and those of nodes_of_pages().
 Result<void> check_pages(const Layout& layout, const Copy& copy);
+
+/// The same of new pages, `view` from before they were there: an error in strict layouts, else a note.
+Result<void> verify_pages(Layout& layout, const Copy& copy, const MemoryView& view);
 
 /// For each node (by os_index), the nearest copy according to the firmware's distances.
 std::vector<int> nearest_copies(const MemoryView& view, const std::vector<int>& nodes_of_copies);
