@@ -238,6 +238,14 @@ TEST(Errors, FilesThatCannotBeWrittenAreRefusedFirst) {
   expect_one_line(shell("export SMELT_CACHE_DIR=" + file + "/below; " + measure), 1, "below: cannot create");
 }
 
+TEST(Errors, ACacheThatCannotBeWrittenIsRefusedFirst) {
+  const std::string closed = scratch() + "/closed";
+  const Call made = shell("mkdir -m 500 " + closed + "; test -w " + closed);
+  if (made.exit_code == 0) GTEST_SKIP() << "this user may write everywhere";
+  expect_one_line(shell("export SMELT_CACHE_DIR=" + closed + "; timeout -s KILL 20 $SMELT measure --budget 1h"), 1,
+                  closed + ": cannot write to this directory: Permission denied");
+}
+
 /// As in the background of a script.
 TEST(Errors, AnIgnoredInterruptIsNone) {
   const std::string command = "trap '' INT TERM; export SMELT_CACHE_DIR=" + scratch() + "/interrupted; $SMELT ";

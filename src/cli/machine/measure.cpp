@@ -1,8 +1,12 @@
 // smelt measure: times this machine and saves the model.
 #include "smelt/measure.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -50,11 +54,13 @@ Machine measure(const MeasureFlags& arguments, std::vector<Unmeasured>& left_out
 /// Before the time of the measurement is spent.
 void check_targets(const MeasureFlags& arguments) {
   if (!arguments.output.empty()) check_writable(arguments.output);
-  const auto cache = cache_path("");
+  const auto directory = cache_path("").parent_path();
   std::error_code reason;
-  std::filesystem::create_directories(cache.parent_path(), reason);
-  if (reason) fail("{}: cannot create: {}", cache.parent_path().string(), reason.message());
-  check_writable(cache.string());
+  std::filesystem::create_directories(directory, reason);
+  if (reason) fail("{}: cannot create: {}", directory.string(), reason.message());
+  if (access(directory.c_str(), W_OK | X_OK) != 0) {
+    fail("{}: cannot write to this directory: {}", directory.string(), std::strerror(errno));
+  }
 }
 
 MeasureOutcome obtain(const MeasureFlags& arguments) {
