@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 #include <unwind.h>
 
 #include <atomic>
@@ -28,12 +29,37 @@ constinit InterceptedFunction parked_entry("openmp", "hot teams");
 
 constexpr char called_off[] = "the region uses tasks, cancellation or control variables";
 
+/// Whether the calling thread makes or dissolves a hot team. A signal handler may end the process at that moment.
+thread_local constinit std::atomic<bool> changing{false};
+
+class Change {
+ public:
+  Change() noexcept { set(true); }
+  ~Change() { set(false); }
+  Change(const Change&) = delete;
+  Change& operator=(const Change&) = delete;
+
+ private:
+  // The handler runs in this thread, so that only the compiler has to keep the order.
+  static void set(bool now) noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    changing.store(now, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+};
+
+/// The process, as far as fork() tells.
+constinit std::atomic<pid_t> process{0};
+
 /// A master's hot team, and whether making one pays.
 class PrimaryThread {
  public:
   PrimaryThread() noexcept {
     // A child of fork() has no workers, so the hot team is dissolved in time. Once for all threads.
-    static const int registered = pthread_atfork([] { dissolve("fork"); }, nullptr, begin_child);
+    static const int registered = [] {
+      process.store(getpid(), std::memory_order_relaxed);
+      return pthread_atfork([] { dissolve("fork"); }, nullptr, begin_child);
+    }();
     static_cast<void>(registered);
   }
   ~PrimaryThread() {
@@ -46,6 +72,7 @@ class PrimaryThread {
 
   /// No hot teams from here on.
   void retire() noexcept {
+    if (is_lost()) give_up();
     dissolve("the thread ends");
     retired_ = true;
   }
@@ -96,6 +123,18 @@ class PrimaryThread {
   }
 
  private:
+  /// Whether the hot team cannot be dissolved: its threads are on their way in or out, or were left in another process
+  /// by a fork that is not the C library's fork().
+  static bool is_lost() noexcept {
+    if (changing.load(std::memory_order_relaxed)) return true;
+    return smelt_openmp_state != outside && process.load(std::memory_order_relaxed) != getpid();
+  }
+  void give_up() noexcept {
+    smelt_openmp_state = outside;
+    self = {};
+    hot_team_.team = nullptr;
+  }
+
   /// In a child of fork() that was called inside of a region: LLVM's runtime there is new, and the thread in no region.
   static void begin_child() noexcept;
 
@@ -126,6 +165,7 @@ PrimaryThread& master() noexcept {
 }
 
 void PrimaryThread::begin_child() noexcept {
+  process.store(getpid(), std::memory_order_relaxed);
   if (smelt_openmp_state == outside || self.hot_team->runtime->family != Family::llvm) return;
   if (self.hot_team == &master().hot_team_) master().hot_team_.team = nullptr;  // in use by threads that are not here
   smelt_openmp_state = outside;
@@ -175,6 +215,7 @@ void end_region() noexcept {
 /// Enters a region of the runtime and parks. False: the number of threads is not the requested one.
 bool start(const Runtime& runtime, int size) noexcept {
   PrimaryThread& own = master();
+  const Change change;
   bind_libraries_past_shim();
   if (!own.provide(runtime, size)) return false;
   HotTeam& hot_team = own.hot_team();
@@ -296,6 +337,7 @@ BarrierServer try_barrier(InterceptedFunction& entry) noexcept {
 
 void dissolve(const char* why) noexcept {
   if ((smelt_openmp_state & (parked | alone)) == 0) return;
+  const Change change;
   const bool was_alone = smelt_openmp_state == alone;
   const Runtime& runtime = *self.hot_team->runtime;
   parked_entry.passed(why);

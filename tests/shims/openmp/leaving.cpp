@@ -1,9 +1,13 @@
 // Threads and processes that end or begin where others are in regions, and sums that are the same each time.
-//   leaving exit | fork | bits
+//   leaving exit | fork | bits | signals | raw_fork
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <thread>
 
 #include "check.hpp"
@@ -97,10 +101,51 @@ static void add_up() {
   }
 }
 
+static int code_of(pid_t child) {
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// A child that hangs is ended by the second alarm.
+static void leave_at_once(int) {
+  std::signal(SIGALRM, SIG_DFL);
+  alarm(10);
+  std::exit(7);
+}
+
+// Programs end from handlers, for Ctrl-C: whatever the runtime, or the library before it, does at that moment.
+static void leave_by_signals() {
+  for (int child = 0; child < 60 && failures == 0; ++child) {
+    const pid_t leaving = fork();
+    if (leaving == 0) {
+      std::signal(SIGALRM, leave_at_once);
+      const itimerval soon = {{}, {0, 3000 + 431 * child}};
+      setitimer(ITIMER_REAL, &soon, nullptr);
+      for (int round = 0;; ++round) {
+#pragma omp parallel num_threads(2 + round / 20 % 3)
+        asm volatile("");
+      }
+    }
+    CHECK(code_of(leaving) == 7);
+  }
+}
+
+// A child that the C library was not asked for has no workers, either, and nobody told it so.
+static void fork_past_the_library() {
+  for (int round = 0; round < 20; ++round) CHECK(team_size_now() == 2);
+  const pid_t child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+  if (child == 0) leave_at_once(SIGALRM);
+  CHECK(code_of(child) == 7);
+  CHECK(team_size_now() == 2);
+}
+
 int main(int, char** argv) {
   const std::string what = argv[1] != nullptr ? argv[1] : "";
   if (what == "exit") leave();
   if (what == "fork") fork_in_regions();
   if (what == "bits") add_up();
+  if (what == "signals") leave_by_signals();
+  if (what == "raw_fork") fork_past_the_library();
   return failures != 0;
 }
