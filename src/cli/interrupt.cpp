@@ -9,6 +9,8 @@
 namespace smelt::cli {
 namespace {
 
+constexpr int interrupts[] = {SIGINT, SIGTERM, SIGHUP};
+
 const char* interrupt_message = nullptr;
 std::size_t interrupt_bytes = 0;
 void (*closed_pipe_before)(int) = SIG_ERR;  ///< SIG_ERR: nothing has been changed
@@ -30,7 +32,7 @@ void on_interrupt(const char* message) {
 }
 
 void on_interrupt(void (*handler)(int)) {
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : interrupts) {
     struct sigaction before = {};
     if (sigaction(number, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) std::signal(number, handler);
   }
@@ -47,8 +49,7 @@ HoldSignals::HoldSignals(const std::string& file) {
   sigset_t held;
   sigemptyset(&held);
   if (!std::filesystem::exists(file, ignored) || std::filesystem::is_regular_file(file, ignored)) {
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
+    for (const int number : interrupts) sigaddset(&held, number);
   }
   pthread_sigmask(SIG_BLOCK, &held, &before_);
 }

@@ -7,12 +7,12 @@
 
 namespace smelt::cli {
 
-/// Ctrl-C and SIGTERM end the process after `message` (static text, one line with its newline) on
+/// Ctrl-C, SIGTERM and SIGHUP end the process after `message` (static text, one line with its newline) on
 /// stderr; the process then dies of the signal, as a shell expects.
 void on_interrupt(const char* message);
 
-/// Calls `handler` for Ctrl-C and SIGTERM. Signals that were ignored when this process began, as in the background of a
-/// script, stay ignored.
+/// Calls `handler` for Ctrl-C, SIGTERM and SIGHUP. Signals that were ignored when this process began, as in the
+/// background of a script, stay ignored.
 void on_interrupt(void (*handler)(int));
 
 /// Makes writes to a closed pipe fail instead of raising a signal; print() handles the failure.
@@ -21,8 +21,8 @@ void ignore_closed_pipes();
 /// Restores the former disposition, before this process executes another program.
 void restore_signals();
 
-/// Blocks SIGINT and SIGTERM on this thread during its lifetime, in which `file` is written. Does not if that is a pipe
-/// or a device, since writing to it may take for ever.
+/// Blocks SIGINT, SIGTERM and SIGHUP on this thread during its lifetime, in which `file` is written. Does not if that
+/// is a pipe or a device, since writing to it may take for ever.
 class HoldSignals {
  public:
   explicit HoldSignals(const std::string& file);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -76,6 +77,24 @@ bool outlives_its_storm(const std::string& kind) {
 TEST(Storm, ItsProcessesEndWithIt) {
   EXPECT_FALSE(outlives_its_storm("map"));
   EXPECT_FALSE(outlives_its_storm("log"));
+}
+
+/// A storm is interrupted while the map of its fourth round is there, which is kept.
+bool leaves_file_behind(const std::string& signal) {
+  const std::string script = std::string("'") + SMELT_COMMAND +
+                             "' storm map --rounds 1000 --values 8 > /dev/null 2>&1 & pid=$!; "
+                             "file=/dev/shm/smelt-map.storm-$pid-3; "
+                             "until test -e $file; do kill -0 $pid || exit 1; sleep 0.001; done; kill -" +
+                             signal + " $pid; wait $pid; test $? -gt 128 || exit 1; ! rm $file 2> /dev/null || exit 3";
+  const int status = std::system(script.c_str());
+  EXPECT_NE(WEXITSTATUS(status), 1) << "the storm was not interrupted";
+  return WEXITSTATUS(status) == 3;
+}
+
+TEST(Storm, LeavesNoFileIfItIsInterrupted) {
+  EXPECT_FALSE(leaves_file_behind("TERM"));
+  std::signal(SIGHUP, SIG_DFL);  // not as `nohup` leaves it
+  EXPECT_FALSE(leaves_file_behind("HUP"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Faults, StormTest, testing::Values("crash", "stop"),

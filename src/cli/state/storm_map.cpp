@@ -15,6 +15,8 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -30,6 +32,7 @@
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "cli/document.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/parser.hpp"
 #include "cli/state/storm_process.hpp"
 #include "cli/terminal.hpp"
@@ -312,6 +315,15 @@ class Search {
 
 // ---- a round
 
+char file_of_round[64] = "";
+
+/// A map that is kept would outlive a storm that is interrupted.
+void end_without_file(int number) {
+  unlink(file_of_round);
+  std::signal(number, SIG_DFL);
+  std::raise(number);
+}
+
 template <class Value>
 class Round {
  public:
@@ -322,6 +334,7 @@ class Round {
 
   void run() {
     std::memset(static_cast<void*>(&board_), 0, sizeof board_);
+    std::snprintf(file_of_round, sizeof file_of_round, "/dev/shm/smelt-map.%s", name_.c_str());
     auto map = create();
     if (!map) fail("{}", map.error().message);
     for (int i = 0; i < options_.processes; ++i) start();
@@ -339,7 +352,7 @@ class Round {
     check_history();
     tally_.takeovers += map->state().takeovers;
     if (keep_ && !remove_map(name_)) violated("the kept map is not there");
-    if (std::filesystem::exists("/dev/shm/smelt-map." + name_)) ++tally_.files;
+    if (std::filesystem::exists(file_of_round)) ++tally_.files;
   }
 
  private:
@@ -552,6 +565,7 @@ void run(const Options& options) {
   auto& board = *static_cast<Board*>(memory);
   std::mt19937_64 random(static_cast<Number>(options.seed));
   Tally tally;
+  on_interrupt(end_without_file);
   for (int round = 0; round < options.rounds; ++round) {
     // Every fourth round is of another kind: also those take all sizes.
     const auto turn = static_cast<std::size_t>(round + round / 4);
