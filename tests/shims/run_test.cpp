@@ -67,7 +67,14 @@ TEST(Run, MemoryIsPlacedOnRequest) {
   const auto unknown = smelt({"run", "--memory=hug", barrier_program});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("'huge'"));
-  const auto call = smelt({"run", "--memory=huge", "/bin/sh", "-c", "echo $SMELT_MEMORY"}, "", {"SMELT_VERBOSE=1"});
+  const auto mode_of = [](const std::string& option, const Words& environment) {
+    return smelt({"run", option, "/bin/sh", "-c", "echo $SMELT_MEMORY"}, "", environment);
+  };
+  EXPECT_EQ(mode_of("--memory", {}).out, "auto\n");
+  EXPECT_EQ(mode_of("--memory", {"SMELT_MEMORY=huge"}).out, "huge\n");
+  EXPECT_EQ(mode_of("--memory=local", {"SMELT_MEMORY=huge"}).out, "local\n");
+  EXPECT_THAT(mode_of("--memory", {"SMELT_MEMORY=hug"}).err, HasSubstr("SMELT_MEMORY=hug: no such mode"));
+  const auto call = mode_of("--memory=huge", {"SMELT_VERBOSE=1"});
   EXPECT_EQ(call.exit_code, 0) << call.err;
   EXPECT_EQ(call.out, "huge\n");
   EXPECT_THAT(call.err, HasSubstr("libsmelt_memory.so: --memory=huge"));

@@ -82,10 +82,16 @@ bool is_named(const RunFlags& arguments, Runtime runtime) {
 
 bool wants_memory(const RunFlags& arguments) { return !arguments.memory.empty() && arguments.memory != "off"; }
 
-void check_memory_mode(const std::string& mode) {
+constexpr const char* memory_setting = "SMELT_MEMORY";  ///< the value of `--memory` alone
+
+/// `--memory` alone asks for the mode of the setting.
+void find_memory_mode(RunFlags& arguments) {
   const std::vector<std::string> modes = {"auto", "interleave", "local", "huge", "off"};
+  std::string& mode = arguments.memory;
+  const char* const source = mode == memory_setting ? memory_setting : "--memory";
+  if (mode == memory_setting) mode = setting_value(memory_setting);
   if (mode.empty() || std::find(modes.begin(), modes.end(), mode) != modes.end()) return;
-  fail_usage("--memory={}: no such mode{} (one of {})", mode, suggestion(mode, modes), fmt::join(modes, ", "));
+  fail_usage("{}={}: no such mode{} (one of {})", source, mode, suggestion(mode, modes), fmt::join(modes, ", "));
 }
 
 /// It serves no runtime, so the program's files do not show whether it is useful. The user asks for it.
@@ -236,11 +242,11 @@ void announce_ranks() {
   throw Failure{exit_cannot_run, fmt::format("{}: {}", program.file, std::strerror(errno))};
 }
 
-void run(const RunFlags& arguments) {
+void run(RunFlags arguments) {
   if (arguments.words.empty()) fail_usage("run what? name a program and its arguments, as in `smelt run ./app 8`");
   parse_runtimes("--only", arguments.only);
   parse_runtimes("--without", arguments.without);
-  check_memory_mode(arguments.memory);
+  find_memory_mode(arguments);
   const bool verbose = setting_value("SMELT_VERBOSE") == "1";
   const Program program = inspect(arguments.words, verbose || arguments.json || arguments.explain);
   std::vector<Choice> choices;
@@ -250,7 +256,7 @@ void run(const RunFlags& arguments) {
   const std::string list = preload_list(choices);
   if (verbose) tell(program, choices);
   if (!list.empty()) setenv("LD_PRELOAD", list.c_str(), 1);
-  if (wants_memory(arguments)) setenv("SMELT_MEMORY", arguments.memory.c_str(), 1);
+  if (wants_memory(arguments)) setenv(memory_setting, arguments.memory.c_str(), 1);
   const auto serves_mpi = [](const Choice& choice) { return choice.preload && choice.runtime == Runtime::mpi; };
   if (std::any_of(choices.begin(), choices.end(), serves_mpi)) {
     announce_hardware();
@@ -287,7 +293,7 @@ void add_run(Parser& parser) {
   Command command = parser.add("run", "Start a program with smelt in place of its runtime's barriers and collectives");
   command.text("--only", arguments->only, "NAMES", "only these runtimes: pthread, openmp, mpi");
   command.text("--without", arguments->without, "NAMES", "do not replace these runtimes");
-  command.optional_text("--memory", arguments->memory, "auto",
+  command.optional_text("--memory", arguments->memory, memory_setting,
                         "page size and placement of large allocations: --memory[=auto|interleave|local|huge|off]");
   command.flag("--explain", arguments->explain, "print what would be preloaded and why; do not start the program");
   command.flag("--json", arguments->json, "the same as JSON");

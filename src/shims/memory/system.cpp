@@ -17,13 +17,21 @@ namespace {
 
 constexpr char v2_mount[] = "/sys/fs/cgroup", v1_memory_mount[] = "/sys/fs/cgroup/memory";
 
-Mode mode_from_environment() noexcept {
+void find_mode(System& found) noexcept {
   const char* const value = std::getenv("SMELT_MEMORY");
-  if (value == nullptr || *value == '\0' || std::strcmp(value, "auto") == 0) return Mode::automatic;
-  if (std::strcmp(value, "interleave") == 0) return Mode::interleave;
-  if (std::strcmp(value, "local") == 0) return Mode::local;
-  if (std::strcmp(value, "huge") == 0) return Mode::huge;
-  return Mode::off;
+  const auto is = [value](const char* word) { return std::strcmp(value, word) == 0; };
+  if (value == nullptr || *value == '\0' || is("auto")) {
+    found.mode = Mode::automatic;
+  } else if (is("interleave")) {
+    found.mode = Mode::interleave;
+  } else if (is("local")) {
+    found.mode = Mode::local;
+  } else if (is("huge")) {
+    found.mode = Mode::huge;
+  } else {
+    found.mode = Mode::off;
+    found.why_not = is("off") ? "SMELT_MEMORY=off" : "SMELT_MEMORY is none of auto, interleave, local, huge, off";
+  }
 }
 
 void find_huge_pages(System& found) noexcept {
@@ -88,11 +96,8 @@ std::uintptr_t find_heap() noexcept {
 
 System find() noexcept {
   System found;
-  found.mode = mode_from_environment();
-  if (found.mode == Mode::off) {
-    found.why_not = "SMELT_MEMORY=off";
-    return found;
-  }
+  find_mode(found);
+  if (found.mode == Mode::off) return found;
   find_huge_pages(found);
   find_nodes(found);
   found.heap_begin = find_heap();
