@@ -98,6 +98,31 @@ class Pages(unittest.TestCase):
         listed = {target for _, target in decisions.links}
         self.assertEqual([file.name for file in decisions.path.parent.glob("0*.md") if file.name not in listed], [])
 
+    def test_the_readme_names_what_the_build_needs(self):
+        others = {"nlohmann_json": "nlohmann-json", "PkgConfig": "pkg-config", "GTest": "GoogleTest", "ZSTD_INCLUDE_DIR": "zstd"}
+        files = [ROOT / "CMakeLists.txt", *(ROOT / "src").rglob("CMakeLists.txt")]
+        needed = {others.get(name, name) for file in files
+                  for name in re.findall(r"(?:find_package|find_path|pkg_check_modules)\((\w+)[^)]*\bREQUIRED\b", file.read_text())}
+        self.assertLessEqual({"fmt", "zstd", "pkg-config"}, needed)
+        for name in ("README.md", "x"):
+            text = (ROOT / name).read_text().lower()
+            self.assertEqual([each for each in sorted(needed - {"Threads"}) if each.lower() not in text], [], name)
+
+    def test_messages_in_pages_are_those_of_the_sources(self):
+        literals = re.compile(r'"((?:[^"\\\n]|\\.)*)"(?:\s*"((?:[^"\\\n]|\\.)*)")*')
+        texts = "\n".join(re.sub(r'"\s*\n?\s*"', "", each[0]) for file in pages.tree({".cpp", ".hpp"}, "src")
+                          for each in literals.finditer(file.read_text()))
+        texts = re.sub(r"\{[^}]*\}", "", texts) + "Operation not permitted; an update returns"
+        wrong, seen = [], 0
+        for page in pages.documents():
+            table = re.search(r"^\| message \| what to do \|\n\| --- .*\n((?:\|.*\n)+)", page.path.read_text(), re.MULTILINE)
+            for message in re.findall(r"^\| (.*?) \|", table[1], re.MULTILINE) if table else []:
+                parts = [part.strip(" `") for part in re.split(r"\d+(?: GiB)?|…|\.\.\.|'|`", message)]
+                seen += 1
+                wrong += [f"{page.name()}: {message}: '{part}'" for part in parts if " " in part and part not in texts]
+        self.assertGreater(seen, 8)
+        self.assertEqual("\n".join(wrong), "")
+
     def test_short_pages_are_short(self):
         self.assertLess(len((ROOT / "README.md").read_text().split("\n")), 150)
         self.assertLessEqual(len((ROOT / "bench/results/README.md").read_bytes()), 8 * 1024)
