@@ -512,7 +512,7 @@ std::vector<std::string> wanted_benchmarks(const std::string& name) {
   const auto& known = bench::benchmarks();
   if (std::find(known.begin(), known.end(), name) != known.end()) return {name};
   auto names = known;
-  names.emplace_back("all");
+  names.insert(names.end(), {"all", "map", "log"});
   if (name.empty()) fail_usage("bench what? One of {}", fmt::join(names, ", "));
   fail_usage("{}: no such benchmark{} (one of {})", name, suggestion(name, names), fmt::join(names, ", "));
 }

@@ -46,6 +46,7 @@ TEST(Errors, UsageIsExitCodeTwo) {
       {{"synth", "--cores", "1e3", "--json"}, 2, "not a whole number"},
       {{"measure", "--budget", "fast"}, 2, "such as 30s, 500ms, 2m"},
       {{"measure", "--budget", "0s"}, 2, "more than 0"},
+      {{"tune", "--most", "4"}, 2, "--most 4: must be 8 bytes or more"},
       {{"inspect", "nobody-has-this-name"},
        1,
        "no process of this user holds a communicator 'nobody-has-this-name' now"},
@@ -103,6 +104,7 @@ TEST(Errors, BenchChecksItsArguments) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   expect_one_line(smelt({"bench", "barier"}), 2, "did you mean 'barrier'?");
   expect_one_line(smelt({"bench"}), 2, "bench what?");
+  expect_one_line(smelt({"bench", "queue"}), 2, "channel, all, map, log)");
   expect_one_line(smelt({"bench", "--op", "barier"}), 2, "did you mean 'barrier'?");
   expect_one_line(smelt({"bench", "map", "--only", "tree", "-m", two_packages()}), 2, "no such map");
   expect_one_line(smelt({"bench", "log", "--keys", "10"}), 2, "only of a map");

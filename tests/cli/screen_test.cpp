@@ -23,6 +23,14 @@ Words planning(const std::string& command, const Words& more = {}) {
   return words;
 }
 
+// A shell takes the directories of PATH for a file that is named without one.
+TEST(Screen, TheUseOfExportedSettingsIsForAShell) {
+  const Call use = shell("cd " + scratch() + " && $SMELT export --for libomp -m " + two_packages() +
+                         " -o omp.env 2>use && eval \"$(sed -n 's/PROGRAM.*/env/p' use)\"");
+  EXPECT_EQ(use.exit_code, 0) << use.err;
+  EXPECT_THAT(use.out, HasSubstr("OMP_NUM_THREADS="));
+}
+
 TEST(Screen, EveryCommandExplainsItself) {
   for (const std::string command : {"measure", "show", "import", "synth", "plan", "simulate", "compare", "explain",
                                     "bench", "inspect", "settings"}) {
@@ -36,6 +44,9 @@ TEST(Screen, EveryCommandExplainsItself) {
     EXPECT_THAT(smelt({"--help"}).out, HasSubstr("  " + command + " "));
     std::istringstream lines(help.out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
+  }
+  for (const Words& words : {Words{"storm", "log"}, Words{"storm", "map"}, Words{"state", "rm"}}) {
+    EXPECT_EQ(smelt({words[0], words[1], "--help"}).out.back(), '\n') << words[0] << " " << words[1];
   }
   EXPECT_THAT(smelt({"plan", "--help"}).out, HasSubstr("0: best does not, optimal has no limit"));
   EXPECT_THAT(smelt({"--version"}).out, StartsWith("smelt "));

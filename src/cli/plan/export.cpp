@@ -89,7 +89,9 @@ void run(const ExportFlags& arguments) {
   const Machine machine = load_model(arguments.model);
   const Group group = select_ranks(machine, arguments.ranks);
   const RuntimeSettings settings = take(export_settings(machine, group, runtime, arguments.options));
-  const std::string usage = with_file_name(settings.usage, arguments.output);
+  // A shell looks for a file that is named without a directory in those of PATH.
+  const bool bare = !arguments.output.empty() && arguments.output.find('/') == std::string::npos;
+  const std::string usage = with_file_name(settings.usage, (bare ? "./" : "") + arguments.output);
   if (!arguments.output.empty()) write_file(arguments.output, settings.text);
   if (arguments.json) {
     return print(format_json({{"runtime", to_string(runtime)},

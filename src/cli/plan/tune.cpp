@@ -300,7 +300,10 @@ void add_tune(Parser& parser) {
   command.text("--sync", arguments->syncs, "NAMES", "loose|strict (default both)");
   command.value(
       "--most", "SIZE",
-      [arguments](const std::string& text) { arguments->most_bytes = parse_byte_count("--most", text); },
+      [arguments](const std::string& text) {
+        arguments->most_bytes = parse_byte_count("--most", text);
+        if (arguments->most_bytes < 8) fail_usage("--most {}: must be 8 bytes or more", text);
+      },
       "largest message (default 16MiB)");
   command.flag("--fresh", arguments->fresh, "ignore the preferences of an earlier run among equals");
   command.flag("--compare", arguments->compare, "no races; report how far two profiles agree");

@@ -495,7 +495,7 @@ void add_storm_log(Parser& parser) {
   command.flag("--json", options->json, "print JSON");
   command.footer(
       "Ends with status 1 if an acknowledged command was lost, one was executed twice, replicas differ, answers\n"
-      "contradict time, a process hung for 10 s, or a file was left in /dev/shm.");
+      "contradict time, a process hung for 10 s, or a file was left in /dev/shm.\n");
   command.action([options] { run(*options); });
 }
 

@@ -598,7 +598,7 @@ void add_storm_map(Parser& parser) {
   command.flag("--json", options->json, "print JSON");
   command.footer(
       "Ends with status 1 if an acknowledged operation was lost, answers are not linearizable, a value is torn, a key\n"
-      "is there twice, a process hung for 10 s, or a file was left in /dev/shm.");
+      "is there twice, a process hung for 10 s, or a file was left in /dev/shm.\n");
   command.action([options] { storm_map::run(*options); });
 }
 
