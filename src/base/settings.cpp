@@ -1,6 +1,7 @@
 #include "smelt/settings.hpp"
 
 #include <charconv>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -86,7 +87,7 @@ std::vector<std::string> check_settings() {
   }
   const auto timeout = setting_value("SMELT_TIMEOUT");
   if (!parse_seconds(timeout)) {
-    problems.push_back(fmt::format("SMELT_TIMEOUT={}: not a number of seconds >= 0", timeout));
+    problems.push_back(fmt::format("SMELT_TIMEOUT={}: not a number of seconds from 0 to 1e9", timeout));
   }
   const auto wait = setting_value("SMELT_WAIT");
   if (!is_choice(wait, "spin|yield|sleep|auto")) {
@@ -103,7 +104,7 @@ std::vector<std::string> check_settings() {
   for (const auto& [name, least] : {std::pair("SMELT_MPI_AFTER", 1), std::pair("SMELT_MPI_RACE", 0)}) {
     const auto value = setting_value(name);
     if (parse_count(value).value_or(-1) >= least) continue;
-    problems.push_back(fmt::format("{}={}: not a whole number >= {}", name, value, least));
+    problems.push_back(fmt::format("{}={}: not a whole number from {} to {}", name, value, least, INT_MAX));
   }
   for (const char* name : {"SMELT_MPI", "SMELT_OPENMP", "SMELT_PTHREAD", "SMELT_REVALIDATE", "SMELT_VERBOSE"}) {
     const auto value = setting_value(name);

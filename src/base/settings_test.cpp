@@ -61,6 +61,9 @@ TEST(Settings, ChecksTheValueOfEachSetting) {
     for (const char* good : {"1", "64", "2147483647", ""}) EXPECT_EQ(problems_of(name, good), 0) << name << good;
     for (const char* bad : {"abc", "1e3", "-1", "1.5", " 1", "2147483648"}) EXPECT_EQ(problems_of(name, bad), 1) << bad;
   }
+  setenv("SMELT_MPI_AFTER", "2147483648", 1);
+  EXPECT_EQ(check_settings().back(), "SMELT_MPI_AFTER=2147483648: not a whole number from 1 to 2147483647");
+  unsetenv("SMELT_MPI_AFTER");
   EXPECT_EQ(problems_of("SMELT_MPI_RACE", "0"), 0);
   EXPECT_EQ(problems_of("SMELT_MPI_AFTER", "0"), 1);
   for (const char* good : {"here", "all", ""}) EXPECT_EQ(problems_of("SMELT_MPI_RANKS", good), 0) << good;

@@ -81,7 +81,7 @@ Result<double> CommunicatorState::timeout_of(const CommunicatorOptions& options)
   if (std::isnan(options.timeout_s)) return Error{Status::invalid_argument, "communicator: timeout_s: not a number"};
   if (options.timeout_s >= 0.0) return options.timeout_s;
   if (auto timeout = parse_seconds(setting_value("SMELT_TIMEOUT"))) return *timeout;
-  return make_error(Status::invalid_argument, "SMELT_TIMEOUT={}: not a number of seconds >= 0",
+  return make_error(Status::invalid_argument, "SMELT_TIMEOUT={}: not a number of seconds from 0 to 1e9",
                     setting_value("SMELT_TIMEOUT"));
 }
 
@@ -291,8 +291,8 @@ void place_memory(const Machine& machine, const Group& group, const SharedLayout
 Result<void> CommunicatorState::make_endpoints(std::span<const int> ranks) {
   const auto mode = options.wait.empty() ? setting_value("SMELT_WAIT") : options.wait;
   if (!parse_wait_mode(mode)) {
-    return make_error(Status::invalid_argument, "communicator: wait mode '{}': must be spin, yield, sleep or auto",
-                      mode);
+    return make_error(Status::invalid_argument, "communicator: {}'{}': must be spin, yield, sleep or auto",
+                      options.wait.empty() ? "SMELT_WAIT=" : "wait mode ", mode);
   }
   RecipeSelector::SelectorConfig config{.machine = &machine, .group = &group, .plans = plans};
   config.late_ns = options.late_ns;

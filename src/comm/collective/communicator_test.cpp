@@ -621,8 +621,13 @@ TEST(Communicator, SetupErrorsSayWhatToDo) {
   EXPECT_FALSE(Communicator::create(machine, Group{{0, 1}}, options));
   options = {};
   options.wait = "nonsense";
-  EXPECT_FALSE(Communicator::create(machine, Group{{0, 1}}, options));
+  EXPECT_EQ(Communicator::create(machine, Group{{0, 1}}, options).error().message,
+            "communicator: wait mode 'nonsense': must be spin, yield, sleep or auto");
   options = {};
+  setenv("SMELT_WAIT", "nonsense", 1);
+  EXPECT_EQ(Communicator::create(machine, Group{{0, 1}}, options).error().message,
+            "communicator: SMELT_WAIT='nonsense': must be spin, yield, sleep or auto");
+  unsetenv("SMELT_WAIT");
   options.timeout_s = std::nan("");
   EXPECT_EQ(Communicator::create(machine, Group{{0, 1}}, options).error().message,
             "communicator: timeout_s: not a number");
