@@ -266,11 +266,10 @@ Result<void> check_types(const Memory& memory, const std::string& name, const Ge
   const Geometry& there = memory.header().geometry;
   const bool has = (memory.header().flags & has_strings) != 0;
   if (there == geometry && strings == has) return {};
+  const auto wanted = strings ? "strings" : fmt::format("of {} and {}", geometry.key_bytes, geometry.value_bytes);
   return make_error(Status::invalid_argument,
-                    "map '{}' has {}keys of {} and values of {} bytes, not of {} and {}; use the same types or another "
-                    "name",
-                    name, has ? "strings: " : "", there.key_bytes, there.value_bytes, geometry.key_bytes,
-                    geometry.value_bytes);
+                    "map '{}' has {}keys of {} and values of {} bytes, not {}; use the same types or another name",
+                    name, has ? "strings: " : "", there.key_bytes, there.value_bytes, wanted);
 }
 
 Result<std::shared_ptr<Table>> enter_as(int fd, const std::string& name, const Geometry& geometry, bool strings) {
