@@ -25,6 +25,7 @@
 #include "base/process.hpp"
 #include "base/segment.hpp"
 #include "comm/group/tombstones.hpp"
+#include "smelt/communicator.hpp"
 #include "smelt/machine.hpp"
 
 namespace smelt::comm {
@@ -329,6 +330,22 @@ TEST(Rendezvous, AFullMemoryIsAnError) {
   ASSERT_FALSE(rendezvous);
   EXPECT_EQ(rendezvous.error().status, Status::out_of_memory) << rendezvous.error().message;
   EXPECT_FALSE(exists(name));
+}
+
+// docs/reference/processes.md has these numbers.
+TEST(Rendezvous, TakesTheMemoryThatIsDocumented) {
+  constexpr std::pair<int, double> documented_mib[] = {{2, 0.6}, {8, 2.4}, {16, 5.3}, {32, 13}, {64, 35}};
+  for (const auto& [size, mib] : documented_mib) {
+    const int fd = memfd_create("smelt-test", MFD_CLOEXEC);
+    std::vector<int> ranks(static_cast<std::size_t>(size));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    const auto communicator = Communicator::create_shared(fd, size, ranks);
+    ASSERT_TRUE(communicator) << communicator.error().message;
+    struct stat file = {};
+    EXPECT_EQ(fstat(fd, &file), 0);
+    EXPECT_NEAR(static_cast<double>(file.st_size) / (1 << 20), mib, 0.05 * mib) << size << " ranks";
+    close(fd);
+  }
 }
 
 TEST(Rendezvous, ThePreparersErrorReachesAll) {
