@@ -64,6 +64,17 @@ class Pages(unittest.TestCase):
                         wrong.append(f"{page.name()}:{number}: {name}: there is no such file")
         self.assertEqual("\n".join(wrong), "")
 
+    def test_scripts_that_pages_call_can_be_executed(self):
+        wrong, seen = [], 0
+        for page in [*pages.documents(), pages.read(ROOT / "README.md"), pages.read(ROOT / "CONTRIBUTING.md")]:
+            for fence in page.fences:
+                for name in re.findall(r"^(?:\./)?((?:bench|tests|python|docs)/[\w/.-]+|x)(?= |$)", fence.text(), re.MULTILINE):
+                    seen += fence.language == "sh"
+                    if fence.language == "sh" and not os.access(ROOT / name, os.X_OK):
+                        wrong.append(f"{page.name()}:{fence.line}: {name} is not executable")
+        self.assertGreater(seen, 10)
+        self.assertEqual("\n".join(wrong), "")
+
     def test_pages_name_functions_that_exist(self):
         sources = "\n".join(file.read_text() for top in ("src", "include", "tests", "bench")
                             for file in pages.tree({".cpp", ".hpp", ".h", ".c"}, top))
