@@ -17,12 +17,14 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "machine/text.hpp"
 #include "memory/array/storage.hpp"
 
 namespace smelt::memory {
 namespace {
 
 constexpr int most_addresses = 16;  ///< number of attempts
+constexpr const char* no_huge_pages = "small pages: /dev/shm is mounted without huge ones (mount option huge=)";
 
 /// The place of a rank.
 struct Place {
@@ -36,6 +38,7 @@ struct Decision {
   std::int64_t placement = 0;
   std::int64_t pages = 0;
   std::int64_t node = 0;
+  std::int64_t missing = 0;  ///< huge pages that were asked for
 };
 
 /// Ok on all ranks, or an error on all ranks: this rank's own, or one that says that another rank had one.
@@ -199,6 +202,36 @@ Result<void> map_near(Storage& storage, FixedMapping reserved, int node) {
   return {};
 }
 
+/// Whether memory in /dev/shm may be in huge pages when it is made: a matter of how that is mounted, not of the setting
+/// for private memory.
+bool huge_pages_in_dev_shm() {
+  const auto setting = read_small_file("/sys/kernel/mm/transparent_hugepage/shmem_enabled").value_or("");
+  if (setting.find("[deny]") != std::string::npos) return false;
+  if (setting.find("[force]") != std::string::npos) return true;
+  bool huge = false;
+  const auto mounts = read_small_file("/proc/self/mounts").value_or("");
+  for (const auto line : split(mounts, '\n')) {
+    if (line.find(" /dev/shm ") == std::string_view::npos) continue;
+    const auto has = [line](std::string_view option) { return line.find(option) != std::string_view::npos; };
+    huge = has("huge=always") || has("huge=within_size");  // the last one is on top
+  }
+  return huge;
+}
+
+/// On rank 0. Asks for no huge pages where there are none for shared memory; an error if the options insist on them.
+Result<Layout> plan_first(std::size_t count, std::size_t element_bytes, ArrayOptions options,
+                          const std::vector<int>& nodes, const MemoryView& view) {
+  const PageSize wish = options.pages;
+  if (huge_pages_in_dev_shm()) return plan_layout(count, element_bytes, options, nodes, view);
+  if (wish == PageSize::huge && options.strict) {
+    return make_error(Status::not_supported, "{}: {}", options.name, no_huge_pages);
+  }
+  options.pages = PageSize::base;
+  auto layout = plan_layout(count, element_bytes, options, nodes, view);
+  if (layout && wish == PageSize::huge) layout->notes.push_back(no_huge_pages);
+  return layout;
+}
+
 /// The layout that rank 0 has decided, on all ranks.
 Result<Layout> plan_together(Rank& rank, std::size_t count, std::size_t element_bytes, ArrayOptions options,
                              const std::vector<Place>& places, const MemoryView& view) {
@@ -213,10 +246,10 @@ Result<Layout> plan_together(Rank& rank, std::size_t count, std::size_t element_
   Decision decision;
   Result<Layout> layout = Layout{};
   if (rank.rank() == 0) {
-    layout = plan_layout(count, element_bytes, options, nodes, view);
+    layout = plan_first(count, element_bytes, options, nodes, view);
     if (layout) {
       decision = {0, static_cast<std::int64_t>(layout->placement), layout->pages.kind == PageKind::transparent,
-                  layout->nodes.front()};
+                  layout->nodes.front(), !layout->notes.empty() && layout->notes.back() == no_huge_pages};
     } else {
       decision.status = static_cast<std::int64_t>(layout.error().status);
     }
@@ -231,7 +264,9 @@ Result<Layout> plan_together(Rank& rank, std::size_t count, std::size_t element_
   options.placement = static_cast<Placement>(decision.placement);
   options.pages = decision.pages != 0 ? PageSize::huge : PageSize::base;
   if (options.placement == Placement::single_node) options.numa_nodes = {static_cast<int>(decision.node)};
-  return plan_layout(count, element_bytes, options, nodes, view);
+  layout = plan_layout(count, element_bytes, options, nodes, view);
+  if (layout && decision.missing != 0) layout->notes.push_back(no_huge_pages);
+  return layout;
 }
 
 }  // namespace

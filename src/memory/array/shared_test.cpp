@@ -182,6 +182,24 @@ TEST(SharedArray, ErrorsAreTheSameOnAllRanks) {
   EXPECT_EQ(array_names_left(), 0);
 }
 
+TEST(SharedArray, HugePagesAreThereOrNotClaimed) {
+  expect_in_processes(2, [](Rank& rank) -> std::string {
+    ArrayOptions options;
+    options.pages = PageSize::huge;
+    auto array = Array<char>::create_shared(rank, "huge", std::size_t{16} << 20, options);
+    if (!array) return array.error().message;
+    const auto where = array->where();
+    const bool claimed = array->explain().find("transparent huge pages of") != std::string::npos;
+    if (rank.rank() == 0 && where && claimed && where->huge_bytes == 0) return "no huge pages: " + array->explain();
+    if (claimed) return "";
+    if (where && where->page_bytes != static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))) return "pages that it has not";
+    if (array->explain().find("\nsmall pages: ") == std::string::npos) return "no note";
+    options.strict = true;
+    return Array<char>::create_shared(rank, "strict", std::size_t{16} << 20, options) ? "strict without them" : "";
+  });
+  EXPECT_EQ(array_names_left(), 0);
+}
+
 TEST(SharedArray, ANameThatIsInUseIsAnErrorOnAllRanks) {
   expect_in_processes(2, [](Rank& rank) -> std::string {
     const auto name = "/smelt-array-" + std::to_string(geteuid()) + ".taken.0";
