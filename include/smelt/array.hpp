@@ -271,9 +271,10 @@ class Array {
   /// Shared by processes, one rank each: a collective call with the same arguments on all ranks. Every process maps the
   /// array at the same address; a replicated one with the copy of its NUMA node there, so that plain pointers into it
   /// mean the near copy everywhere (replication in page tables). Where no address is free in all processes, each maps
-  /// it somewhere (same_address() tells), or with options.strict all fail. `name`: 1 to 100 characters without '/';
-  /// gone from /dev/shm when this returns. Replicas are one per NUMA node (not_supported otherwise). Errors: the same
-  /// on all ranks; timed_out and broken as collectives. Source: [Kaestle16] 4.4.1.
+  /// it somewhere (same_address() tells), or with options.strict all fail. `name`: 1 to 100 characters without '/',
+  /// part of a name in /dev/shm that is gone when this returns; other groups may use the same. Replicas are one per
+  /// NUMA node (not_supported otherwise). Errors: the same on all ranks; timed_out and broken as collectives. Source:
+  /// [Kaestle16] 4.4.1.
   static Result<Array> create_shared(Rank& rank, const std::string& name, std::size_t count,
                                      const ArrayOptions& options = {}) {
     return wrap(memory::Block::create_shared(rank, name, count, sizeof(T), options));

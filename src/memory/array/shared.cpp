@@ -1,6 +1,6 @@
 // Arrays that processes share, at the same address in all of them.
 //
-//   rank 0        plans, creates the copies under names in /dev/shm, and places their pages
+//   rank 0        plans, creates the copies, places their pages, and then gives them names in /dev/shm
 //   all           open the copies; then the names are removed
 //   all           agree on an address that is free in all processes and map there: the near copy of a replicated array
 //
@@ -79,8 +79,9 @@ Result<void> check_name(const std::string& name) {
                     shown(name));
 }
 
-std::string segment_name(const std::string& name, std::size_t copy) {
-  return fmt::format("/smelt-array-{}.{}.{}", geteuid(), name, copy);
+/// By the process of rank 0, too: what one that was killed has left there is in nobody's way.
+std::string segment_name(const std::string& name, std::int64_t creator, std::size_t copy) {
+  return fmt::format("/smelt-array-{}.{}.{}.{}", geteuid(), name, creator, copy);
 }
 
 /// Names in /dev/shm that are removed at the end of the scope.
@@ -89,7 +90,13 @@ class Names {
   ~Names() {
     for (const auto& name : names_) (void)Segment::remove_named(name);
   }
-  void add(std::string name) { names_.push_back(std::move(name)); }
+  Result<void> give(Segment& segment, std::string name) {
+    const auto given = segment.give_name(name);
+    if (!given) return given.error();
+    if (!*given) return make_error(Status::io_error, "'/dev/shm{}' exists already", name);
+    names_.push_back(std::move(name));
+    return {};
+  }
 
  private:
   std::vector<std::string> names_;
@@ -103,14 +110,14 @@ Result<void> take_turns(const Layout& layout, Copy& copy) {
   return populate(copy.data, copy.segment.size());
 }
 
-/// On rank 0: creates the memory of all copies and places its pages.
-Result<void> make_copies(Storage& storage, const std::string& name, const MemoryView& view, Names& names) {
+/// On rank 0: creates the memory of all copies and places its pages. It has no name yet, so that nothing is left of it
+/// if this process is killed.
+Result<void> make_copies(Storage& storage, const MemoryView& view) {
   Layout& layout = storage.layout;
   if (auto room = check_room(layout, view); !room) return room;
   for (std::size_t index = 0; index < layout.copies(); ++index) {
-    auto segment = Segment::create_named(segment_name(name, index), layout.size_bytes());
+    auto segment = Segment::unnamed(layout.size_bytes());
     if (!segment) return segment.error();
-    names.add(segment_name(name, index));
     Copy copy{.data = segment->data(), .runs = layout.runs_of(index), .segment = *std::move(segment)};
     if (layout.pages.kind == PageKind::transparent) (void)madvise(copy.data, copy.segment.size(), MADV_HUGEPAGE);
     // The pages exist already, on this thread's node. They must be mapped to be moved.
@@ -125,9 +132,17 @@ Result<void> make_copies(Storage& storage, const std::string& name, const Memory
   return {};
 }
 
-Result<void> open_copies(Storage& storage, const std::string& name) {
+Result<void> give_names(Storage& storage, const std::string& name, Names& names) {
+  for (std::size_t index = 0; index < storage.copies.size(); ++index) {
+    if (auto given = names.give(storage.copies[index].segment, segment_name(name, getpid(), index)); !given)
+      return given;
+  }
+  return {};
+}
+
+Result<void> open_copies(Storage& storage, const std::string& name, std::int64_t creator) {
   for (std::size_t index = 0; index < storage.layout.copies(); ++index) {
-    auto segment = Segment::open_named(segment_name(name, index));
+    auto segment = Segment::open_named(segment_name(name, creator, index));
     if (!segment) return segment.error();
     if (segment->size() < storage.layout.size_bytes()) {
       return make_error(Status::bad_format, "shared array '{}' has another size on rank 0", shown(name));
@@ -284,10 +299,11 @@ Result<Block> Block::create_shared(Rank& rank, const std::string& name, std::siz
   {
     Names names;
     Result<void> made;
-    if (rank.rank() == 0) made = make_copies(*storage, name, view, names);
+    if (rank.rank() == 0) made = make_copies(*storage, view);
+    if (rank.rank() == 0 && made) made = give_names(*storage, name, names);
     if (auto there = agree(rank, name, made); !there) return there.error();
     Result<void> opened;
-    if (rank.rank() != 0) opened = open_copies(*storage, name);
+    if (rank.rank() != 0) opened = open_copies(*storage, name, places->front().pid);
     if (auto there = agree(rank, name, opened); !there) return there.error();
   }
   if (storage->layout.copies() > 1) storage->copy_of_node = nearest_copies(view, storage->layout.nodes);

@@ -202,7 +202,7 @@ TEST(SharedArray, HugePagesAreThereOrNotClaimed) {
 
 TEST(SharedArray, ANameThatIsInUseIsAnErrorOnAllRanks) {
   expect_in_processes(2, [](Rank& rank) -> std::string {
-    const auto name = "/smelt-array-" + std::to_string(geteuid()) + ".taken.0";
+    const auto name = "/smelt-array-" + std::to_string(geteuid()) + ".taken." + std::to_string(getpid()) + ".0";
     Result<Segment> other = rank.rank() == 0 ? Segment::create_named(name, 4096) : Result<Segment>(Segment());
     auto array = Array<int>::create_shared(rank, "taken", 10);
     if (rank.rank() == 0) (void)Segment::remove_named(name);
@@ -210,6 +210,27 @@ TEST(SharedArray, ANameThatIsInUseIsAnErrorOnAllRanks) {
       return "no word of the other rank: " + array.error().message;
     return array ? "took a name that was in use" : "";
   });
+  EXPECT_EQ(array_names_left(), 0);
+}
+
+/// Two groups at once, and what a process that was killed has left.
+TEST(SharedArray, ANameIsOfOneGroupAlone) {
+  const auto leftover = "/smelt-array-" + std::to_string(geteuid()) + ".table.1.0";
+  ASSERT_TRUE(Segment::create_named(leftover, 4096));
+  const auto create = [] {
+    expect_in_processes(2, [](Rank& rank) -> std::string {
+      for (int i = 0; i < 50; ++i) {
+        auto array = Array<int>::create_shared(rank, "table", 100000);
+        if (!array) return array.error().message;
+      }
+      return "";
+    });
+  };
+  const pid_t other = fork();
+  create();
+  if (other == 0) std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+  EXPECT_EQ(wait_for({other}), std::vector<int>{0});
+  EXPECT_TRUE(Segment::remove_named(leftover));
   EXPECT_EQ(array_names_left(), 0);
 }
 
