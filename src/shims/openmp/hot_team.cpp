@@ -29,7 +29,8 @@ constinit InterceptedFunction parked_entry("openmp", "hot teams");
 
 constexpr char called_off[] = "the region uses tasks, cancellation or control variables";
 
-/// Whether the calling thread makes or dissolves a hot team. A signal handler may end the process at that moment.
+/// Whether the calling thread makes or dissolves a hot team, or enters a region by it. A signal handler that calls
+/// fork() or exit() at that moment leaves the hot team as it is.
 thread_local constinit std::atomic<bool> changing{false};
 
 class Change {
@@ -65,7 +66,7 @@ class PrimaryThread {
   ~PrimaryThread() {
     retire();
     // In other states than outside, the process ends within a region, and other threads may still use the hot team.
-    if (smelt_openmp_state == outside) smelt_team_free(hot_team_.team);
+    if (smelt_openmp_state == outside && !lost_) smelt_team_free(hot_team_.team);
   }
   PrimaryThread(const PrimaryThread&) = delete;
   PrimaryThread& operator=(const PrimaryThread&) = delete;
@@ -132,7 +133,7 @@ class PrimaryThread {
   void give_up() noexcept {
     smelt_openmp_state = outside;
     self = {};
-    hot_team_.team = nullptr;
+    lost_ = true;
   }
 
   /// In a child of fork() that was called inside of a region: LLVM's runtime there is new, and the thread in no region.
@@ -157,6 +158,7 @@ class PrimaryThread {
   std::uint32_t longest_ = shortest_pass;
   time_t until_s_ = 0;  ///< when the hot team is old
   bool retired_ = false;
+  bool lost_ = false;  ///< see is_lost()
 };
 
 PrimaryThread& master() noexcept {
@@ -205,8 +207,7 @@ void end_region() noexcept {
   hot_team.runtime->parallel_end();
   // LLVM's runtime goes back to that of the time when the hot team was made.
   control.adopt();
-  smelt_openmp_state = outside;
-  self.hot_team = nullptr;
+  smelt_openmp_state = outside;  // self.hot_team stays valid for code that a signal handler has interrupted
   // The runtime's join is between the members' last access to the team and this.
   smelt_team_reset(hot_team.team);
   master().gone();
@@ -215,14 +216,16 @@ void end_region() noexcept {
 /// Enters a region of the runtime and parks. False: the number of threads is not the requested one.
 bool start(const Runtime& runtime, int size) noexcept {
   PrimaryThread& own = master();
-  const Change change;
   bind_libraries_past_shim();
-  if (!own.provide(runtime, size)) return false;
-  HotTeam& hot_team = own.hot_team();
-  self.max_threads = runtime.get_max_threads();
-  runtime.parallel_start(serve, &hot_team, static_cast<unsigned>(size));
-  join_hot_team(hot_team, 0);
-  smelt_openmp_state = parked;
+  {
+    const Change change;
+    if (!own.provide(runtime, size)) return false;
+    HotTeam& hot_team = own.hot_team();
+    self.max_threads = runtime.get_max_threads();
+    runtime.parallel_start(serve, &hot_team, static_cast<unsigned>(size));
+    join_hot_team(hot_team, 0);
+    smelt_openmp_state = parked;
+  }
   if (runtime.get_num_threads() == size) return true;
   dissolve("fewer threads than asked for");
   return false;
@@ -265,7 +268,6 @@ const char* why_not(const Runtime& runtime, int size) noexcept {
 
 void run_by_all(smelt_work work, int words) noexcept {
   HotTeam& hot_team = *self.hot_team;
-  smelt_openmp_state = inside;
   if (words != 0 && words <= SMELT_TEAM_WORDS) {
     smelt_team_fork_copied(hot_team.team, work, words);
   } else {
@@ -278,6 +280,14 @@ void run_by_all(smelt_work work, int words) noexcept {
   } else {
     end_region();
   }
+}
+
+/// From one state to the next. False: a signal handler that called fork() has dissolved the hot team.
+bool enter(State from, State to) noexcept {
+  const Change change;
+  if (smelt_openmp_state != from) return false;
+  smelt_openmp_state = to;
+  return true;
 }
 
 /// LLVM's runtime gives the master's floating-point control to all threads at the begin of a region, and back to the
@@ -300,7 +310,7 @@ bool run_region(const Runtime& runtime, int threads, smelt_work work, Intercepte
     if (size == 1 && run_alone(runtime, work, entry)) return true;
     const bool fits = size == self.hot_team->size && &runtime == self.hot_team->runtime;
     const bool old = master().old();
-    if (fits && !old && hot_teams_stopped() == nullptr) [[likely]] {
+    if (fits && !old && hot_teams_stopped() == nullptr && enter(parked, inside)) [[likely]] {
       entry.took();
       run(work, words);
       return true;
@@ -312,7 +322,7 @@ bool run_region(const Runtime& runtime, int threads, smelt_work work, Intercepte
     entry.passed(why);
     return false;
   }
-  if (!start(runtime, size)) {
+  if (!start(runtime, size) || !enter(parked, inside)) {
     entry.passed("fewer threads than asked for");
     return false;
   }
@@ -336,8 +346,10 @@ BarrierServer try_barrier(InterceptedFunction& entry) noexcept {
 }
 
 void dissolve(const char* why) noexcept {
-  if ((smelt_openmp_state & (parked | alone)) == 0) return;
+  const auto dissolved = [] { return (smelt_openmp_state & (parked | alone)) == 0; };
+  if (dissolved() || changing.load(std::memory_order_relaxed)) return;
   const Change change;
+  if (dissolved()) return;  // by a signal handler, just now
   const bool was_alone = smelt_openmp_state == alone;
   const Runtime& runtime = *self.hot_team->runtime;
   parked_entry.passed(why);
@@ -351,13 +363,11 @@ void dissolve(const char* why) noexcept {
 bool run_alone(const Runtime& runtime, smelt_work work, InterceptedFunction& entry) noexcept {
   if (smelt_openmp_state != parked || self.hot_team->runtime != &runtime || runtime.family != Family::gnu) return false;
   if (hot_teams_stopped() != nullptr) return false;
-  entry.took();
   self.entered_alone = false;
-  smelt_openmp_state = alone;
+  if (!enter(parked, alone)) return false;
+  entry.took();
   work.function(work.data);
-  if (smelt_openmp_state == alone) {
-    smelt_openmp_state = parked;
-  } else if (std::exchange(self.entered_alone, false)) {
+  if (!enter(alone, parked) && std::exchange(self.entered_alone, false)) {
     // Nested regions may have had a hot team, which was dissolved with them.
     runtime.parallel_end();
   }

@@ -1,5 +1,5 @@
 // Threads and processes that end or begin where others are in regions, and sums that are the same each time.
-//   leaving exit | fork | bits | signals | raw_fork
+//   leaving exit | fork | bits | signals | raw_fork | handlers
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -131,6 +131,23 @@ static void leave_by_signals() {
   }
 }
 
+static std::atomic<int> handled{0};
+
+static void fork_at_once(int) {
+  const pid_t child = fork();
+  if (child == 0) _exit(3);
+  CHECK(code_of(child) == 3);
+  ++handled;
+}
+
+// fork() may be called by handlers, but not while the runtime takes memory: so one size.
+static void fork_in_handlers() {
+  std::signal(SIGALRM, fork_at_once);
+  const itimerval often = {{0, 1000}, {0, 1000}};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  while (handled < 300) CHECK(team_size_now() == 2);
+}
+
 // A child that the C library was not asked for has no workers, either, and nobody told it so.
 static void fork_past_the_library() {
   for (int round = 0; round < 20; ++round) CHECK(team_size_now() == 2);
@@ -146,6 +163,7 @@ int main(int, char** argv) {
   if (what == "fork") fork_in_regions();
   if (what == "bits") add_up();
   if (what == "signals") leave_by_signals();
+  if (what == "handlers") fork_in_handlers();
   if (what == "raw_fork") fork_past_the_library();
   return failures != 0;
 }
