@@ -1780,6 +1780,9 @@ inline std::string text_of(const std::string& value) { return value; }
 inline std::string text_of(bool value) { return value ? "True" : "False"; }
 template <class T>
 requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) std::string text_of(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (value != value) return "nan";  // whose sign depends on who computed it
+  }
   if constexpr (std::is_signed_v<T>) {
     if (value == infinity<T>) return "+INF";
     if (value == -infinity<T>) return "-INF";

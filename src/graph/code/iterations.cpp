@@ -2,6 +2,8 @@
 // or two braces; the depth of the output says how many.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "graph/analysis/values.hpp"
 #include "graph/code/writer.hpp"
 
@@ -230,29 +232,42 @@ void Writer::open_items(const Iteration& iteration, CodeLines& lines) {
   lines.add(fmt::format("{} {} = {}[{}];", type, name, items, index));
 }
 
+/// The search that gives the node its level: the one that visits it, else the innermost one of its graph.
+const Search* Writer::search_of(const Iteration& iteration) const {
+  const Expression& node = *iteration.source;
+  const auto innermost = [&](auto&& is_it) {
+    const auto found = std::find_if(searches_.rbegin(), searches_.rend(), is_it);
+    return found == searches_.rend() ? nullptr : &*found;
+  };
+  const Search* visiting = innermost([&](const Search& each) { return place_of(node, *each.statement) == Place::own; });
+  if (visiting != nullptr) return visiting;
+  return innermost(
+      [&](const Search& each) { return each.statement->iteration->source->reference.symbol == graph_of(node.type); });
+}
+
 /// Whether a neighbour is one level nearer to or farther from the root.
 std::string Writer::level_check(const Iteration& iteration, const std::string& node_code,
                                 const std::string& neighbour) {
-  if (searches_.empty()) return "true";
-  const Search& search = searches_.back();
-  const std::string levels_of = search.name + ".levels_of_nodes()";
-  std::string levels = levels_of;
-  if (region_ != nullptr) {
-    auto& local = region_->arrays[levels_of];
+  const Search* search = search_of(iteration);
+  if (search == nullptr) return "true";
+  std::string levels = search->name + ".levels_of_nodes()";
+  if (region_ != nullptr && region_->statement == search->statement) {  // else the search begins within the region
+    auto& local = region_->arrays[levels];
     if (local.empty()) local = fresh("levels");
     levels = local;
   }
   const Expression& node = *iteration.source;
   const bool of_level =
-      node.kind == ExpressionKind::name && node.reference.symbol == search.statement->iteration->iterator;
-  const std::string level = of_level ? search.level : fmt::format("{}[{}]", levels, node_code);
+      node.kind == ExpressionKind::name && node.reference.symbol == search->statement->iteration->iterator;
+  const std::string level = of_level ? search->level : fmt::format("{}[{}]", levels, node_code);
   return fmt::format("{}[{}] == {} {} 1", levels, neighbour, level, is_up(iteration.range) ? "-" : "+");
 }
 
 void Writer::open_neighbours(const Iteration& iteration, CodeLines& lines, const NeighbourBounds& bounds) {
   const std::string& name = name_of(*iteration.iterator);
   const Symbol& graph = *graph_of(iteration.source->type);
-  const bool transposed = is_by_level(iteration.range) && !searches_.empty() && searches_.back().statement->transposed;
+  const Search* search = is_by_level(iteration.range) ? search_of(iteration) : nullptr;
+  const bool transposed = search != nullptr && search->statement->transposed;
   const bool in = along_in_edges(iteration.range, transposed);
   const bool of_edges = is_edges_of_node(iteration.range);
   const std::string begin = array(graph, in ? "r_begin" : "begin"),

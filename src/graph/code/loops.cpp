@@ -42,6 +42,32 @@ bool wants_all_threads(const Statement& body) {
   return wants;
 }
 
+/// Whether the body of a traversal is to know which nodes of the next level are left out: it looks for nodes of that
+/// level, and changes nothing that the condition on them reads.
+bool keeps_ahead(const Statement& traversal) {
+  if (!traversal.navigator) return false;
+  bool looks = false;
+  const auto look = [&](const Iteration& iteration) {
+    looks |= iteration.range == Range::down_neighbours || iteration.range == Range::down_edges;
+  };
+  const auto look_in = [&](const Expression& expression) {
+    walk(expression, [&](const Expression& each) {
+      if (each.kind == ExpressionKind::reduction) look(*each.iteration);
+    });
+  };
+  if (traversal.iteration->filter) look_in(*traversal.iteration->filter);
+  walk_statements(*traversal.body[0], [&](const Statement& statement) {
+    if (statement.kind == StatementKind::loop) look(*statement.iteration);
+    for_each_expression(statement, look_in);
+  });
+  if (!looks) return false;
+  std::set<const Symbol*> read;
+  walk(*traversal.navigator, [&](const Expression& each) { read.insert(each.reference.symbol); });
+  const auto accesses = accesses_of(traversal);
+  return std::none_of(accesses.begin(), accesses.end(),
+                      [&](const Access& each) { return each.kind != AccessKind::read && read.contains(each.symbol); });
+}
+
 const Iteration* iteration_of(const Statement& loop) {
   return loop.kind == StatementKind::loop ? loop.iteration.get() : nullptr;
 }
@@ -640,13 +666,16 @@ void Writer::traversal(const Statement& statement) {
   out_->add(fmt::format("{}.start({});", search.name, index_of(*statement.root)));
   searches_.push_back(search);
   if (region_ != nullptr) begin_ties(statement);
+  const bool ahead = keeps_ahead(statement);
+  if (ahead) navigate(statement, search);
   out_->open(fmt::format("while ({}.has_level())", search.name));
   out_->add(fmt::format("[[maybe_unused]] const std::int32_t {} = {}.level();", search.level, search.name));
-  if (statement.navigator) level_loop(statement, LevelWork::navigate, search);
+  if (statement.navigator && !ahead) level_loop(statement, LevelWork::navigate, search);
   if (discovery != nullptr) {
     assign_on_discovery(statement, *discovery, search);
   } else {
     out_->add(fmt::format("{}.expand();", search.name));
+    if (ahead) navigate(statement, search);
     const Statement& body = *statement.body[0];
     if (body.kind != StatementKind::block || !body.body.empty()) level_loop(statement, LevelWork::forward, search);
   }
@@ -657,6 +686,17 @@ void Writer::traversal(const Statement& statement) {
     level_loop(statement, LevelWork::reverse, search);
     out_->close();
   }
+  searches_.pop_back();
+  out_->close();
+}
+
+/// Leaves nodes out of the level that was found last.
+void Writer::navigate(const Statement& statement, const Search& search) {
+  out_->open("");
+  const Search found{search.statement, search.name, fresh(search.level)};
+  out_->add(fmt::format("[[maybe_unused]] const std::int32_t {} = {}.level();", found.level, search.name));
+  searches_.push_back(found);
+  level_loop(statement, LevelWork::navigate, found);
   searches_.pop_back();
   out_->close();
 }

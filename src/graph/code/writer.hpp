@@ -131,6 +131,7 @@ class Writer {
   void open_chunk(const Iteration& iteration, CodeLines& lines);
   void keep_source(const Iteration& iteration);
   std::string source_of(const Iteration& iteration);
+  const Search* search_of(const Iteration& iteration) const;
   std::string level_check(const Iteration& iteration, const std::string& node_code, const std::string& neighbour);
   bool uses_from_node(const Symbol& iterator, const Statement* body, const Expression* reduction) const;
 
@@ -187,6 +188,7 @@ class Writer {
   bool can_fuse(const Statement& first, const Statement& second) const;
   void group_assignment(const Statement& statement);
   void traversal(const Statement& statement);
+  void navigate(const Statement& statement, const Search& search);
   enum class LevelWork { navigate, forward, reverse };
   void level_loop(const Statement& statement, LevelWork work, const Search& search);
   void level_elements(const Statement& statement, LevelWork work, const Search& search, const std::string& first,

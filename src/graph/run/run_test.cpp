@@ -876,6 +876,8 @@ TEST(Run, NumbersBehaveAsDescribed) {
                       "== +INF && (Int) none == +INF && (Long) (Int) k == 2147483647;"),
             "True");
   EXPECT_EQ(result_of("Double", "Float f = 1e39; Float g = -1e39; Return f == -g ? f : 0.0;"), "inf");
+  EXPECT_EQ(result_of("Bool", "Double zero = 0; Print 0 / zero, -(0 / zero), Sqrt(-1); Return False;"),
+            "nan nan nan\nFalse");
   EXPECT_EQ(result_of("Double", "Return Sqrt(16) + Pow(2, 3) + Exp(0) + Log(1) + |-1.5|;"), "14.500000");
   EXPECT_EQ(result_of("Int", "Int x = Min(n: G.Nodes)(n.Degree() > 9){1}; Return x;"), "2147483647");
   EXPECT_EQ(result_of("Double", "Return Avg(n: G.Nodes){n.Degree()} + Avg(n: G.Nodes)(False){1};"), "1.666667");
@@ -929,6 +931,38 @@ TEST(Run, NodesThatASearchHasNotReachedAreOnNoLevel) {
       "Count(u: v.UpNbrs); } Return nbrs * 100 + edges * 10 + back;";
   for (const std::string search : {"InBFS", "InRBFS"})
     EXPECT_EQ(result_of("Int", root + search + " (v: G.Nodes From r) " + counts), "0") << search;
+}
+
+TEST(Run, NodesThatAConditionLeavesOutAreOnNoLevel) {
+  const std::string start =
+      "Node r, one; For (n: G.Nodes) { If (n.InDegree() == 0) r = n; If (n.InDegree() == 1) one = n; }\n"
+      "N_P<Int> A; Int nbrs, edges, back;\n";
+  const std::string counts =
+      "{ nbrs += Count(w: v.DownNbrs); edges += Count(e: v.DownEdges); } InReverse { back += Count(w: v.DownNbrs); }\n";
+  const std::string all = "Return nbrs * 100 + edges * 10 + back;";
+  const std::string search = "InBFS (v: G.Nodes From r)";
+  EXPECT_EQ(result_of("Int", start + search + "[v != one] " + counts + all), "111");
+  EXPECT_EQ(result_of("Int", start + search + "[v != r] " + counts + all), "0");
+  EXPECT_EQ(result_of("Int", start + search + "(Count(w: v.DownNbrs) == 1)[v != one] { nbrs += 1; } " + all), "100");
+  EXPECT_EQ(
+      result_of("Int", start + "InBFS (u: G.Nodes From r)(u == r) {" + search + "[v != one] " + counts + "}" + all),
+      "111");
+  // The condition sees what the level before has assigned.
+  EXPECT_EQ(
+      result_of("Int", start + search + "[v.A == 0] { Foreach (w: v.DownNbrs)(w == one) w.A = 1; nbrs += 1; }" + all),
+      "200");
+}
+
+TEST(Run, LevelsAreThoseOfTheSearchThatTheNodeComesFrom) {
+  EXPECT_EQ(result_of("Int",
+                      "Node r; For (n: G.Nodes) { If (n.InDegree() == 0) r = n; } Int down, up, outer;\n"
+                      "InBFS (v: G.Nodes From r) {\n"
+                      "  InBFS (w: G.Nodes From v) {\n"
+                      "    down += Count(x: w.DownNbrs); up += Count(x: w.UpNbrs); outer += Count(x: v.DownNbrs);\n"
+                      "  }\n"
+                      "}\n"
+                      "Return down * 100 + up * 10 + outer;"),
+            "336");
 }
 
 TEST(Run, RandomNumbersDifferFromLoopToLoop) {
