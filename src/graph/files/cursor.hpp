@@ -58,7 +58,7 @@ class Cursor {
     std::uint64_t value = 0;
     for (unsigned digit; (digit = static_cast<unsigned>(*from - '0')) < 10; ++from) value = value * 10 + digit;
     const auto digits = from - at_;
-    if (digits == 0 || digits > most_digits || !ends_word(*from)) return false;
+    if (digits == 0 || digits > most_digits || value > INT64_MAX || !ends_word(*from)) return false;
     at_ = from;
     number = value;
     return true;
@@ -99,7 +99,7 @@ class Cursor {
   }
 
  private:
-  static constexpr std::ptrdiff_t most_digits = 18;
+  static constexpr std::ptrdiff_t most_digits = 19;  ///< which 64 bits hold
 
   static bool ends_word(char c) noexcept {
     return c == ' ' || c == '\n' || c == '\t' || c == ',' || c == ';' || c == '\r';

@@ -201,6 +201,13 @@ TEST_F(Files, LargeNumbersOfNodesAreRenumberedOnRequest) {
   EXPECT_EQ(text_of(*graph), "0>2 1>0");
   EXPECT_EQ(graph->node_values("id")->values<std::int64_t>()[2], 70000000000);
   EXPECT_THAT(error("a.el", "0 5000000000\n"), HasSubstr("a.el: numbers its nodes up to 5000000000"));
+  const auto largest = load(file("a.el", "1234567890123456789 9223372036854775807 -1700000000000000001\n"), options);
+  ASSERT_TRUE(largest) << largest.error().message;
+  EXPECT_EQ(largest->node_values("id")->values<std::int64_t>()[0], 1234567890123456789);
+  EXPECT_EQ(largest->node_values("id")->values<std::int64_t>()[1], 9223372036854775807);
+  ASSERT_EQ(largest->edge_values("weight")->type(), ValueType::int64);
+  EXPECT_EQ(largest->edge_values("weight")->values<std::int64_t>()[0], -1700000000000000001);
+  EXPECT_EQ(error("a.el", "9223372036854775808 0\n"), "a.el:1: '9223372036854775808' is not a node's number");
 }
 
 TEST_F(Files, ErrorsNameTheLineAndTheReason) {
