@@ -169,6 +169,8 @@ TEST(GraphCommand, MistakesCostOneLine) {
       {{"graph", "run", "hop_dist", "kron:4", "rot=1"}, 2, "did you mean 'root'?"},
       {{"graph", "run", "hop_dist", "kron:4", "root=one"}, 2, "a number, or NIL"},
       {{"graph", "run", "hop_dist", "kron:4", "root=1", "--output", "x=y"}, 2, "no property 'x'"},
+      {{"graph", "run", "hop_dist", "kron:4", "root=1", "root=2"}, 2, "root=2: 'root' has a value already"},
+      {{"graph", "run", "hop_dist", "kron:4", "root=1", "2"}, 2, "root=2: 'root' has a value already"},
       {{"graph", "run", "hop_dist", "kron:x", "root=1"}, 2, "kron:x"},
       {{"graph", "run", "hop_dist", "kron:4", "root=1", "--push", "--pull"}, 2, "one of them"},
       {{"graph", "compile", "bfs", "-o", "x.py"}, 2, "must end in .cpp or .so"},
@@ -197,6 +199,7 @@ TEST(GraphCommand, WholeNumbersOfFilesKeepAllDigits) {
               HasSubstr("-INF 9007199254740993\n5 -INF\n+INF 7\n-3 +INF\n"));
   EXPECT_THAT(with("1e3\ntrue\n-2147483647\n2147483646\n", "-9223372036854775806\n1\n2\n3\n").out,
               HasSubstr("1000 -9223372036854775806\n1 1\n-INF 2\n2147483646 3\n"));
+  EXPECT_THAT(with("1\r\n2\r\n\r\n3\r\n4\r\n", good).out, HasSubstr("1 0\n2 0\n3 0\n4 0\n"));
   for (const std::string wrong : {"1e30", "0.5", "2147483648", "-2147483649", "nan", "NIL", "x"}) {
     expect_one_line(with("1\n" + wrong + "\n2\n3\n", good), 1,
                     "a.txt:2: '" + wrong + "' is not a whole number of 32 bits, as 'a: N_P<Int>' needs");
@@ -205,6 +208,16 @@ TEST(GraphCommand, WholeNumbersOfFilesKeepAllDigits) {
     expect_one_line(with(good, "1\n" + wrong + "\n2\n3\n"), 1,
                     "b.txt:2: '" + wrong + "' is not a whole number of 64 bits, as 'b: N_P<Long>' needs");
   }
+}
+
+TEST(GraphCommand, NanIsNotNil) {
+  const std::string file = scratch() + "/rank.txt";
+  Words words = {"graph", "run", "pagerank", square(), "damping=nan", "tolerance=0", "max_iterations=1"};
+  words.insert(words.end(), {"--output", "rank=" + file});
+  EXPECT_THAT(smelt(words).out, HasSubstr("nan nan nan nan"));
+  EXPECT_EQ(content_of(file), "nan\nnan\nnan\nnan\n");
+  words.push_back("--json");
+  EXPECT_TRUE(smelt(words).json()["properties"]["rank"]["values"][0].is_null());
 }
 
 TEST(GraphCommand, DevicesAreWrittenToAndNotReplaced) {

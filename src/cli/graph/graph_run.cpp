@@ -137,6 +137,7 @@ graph::Column read_column(const ParameterInfo& parameter, const std::string& fil
   };
   for (std::string text; std::getline(stream, text);) {
     ++line;
+    if (text.ends_with('\r')) text.pop_back();
     if (text.empty() || text[0] == '#') continue;
     const std::string word = is_type(text, {"true"}) ? "1" : is_type(text, {"false"}) ? "0" : text;
     is_real(type) ? add(reals, real_of(word), text) : add(wholes, whole_in_file(type, word), text);
@@ -215,12 +216,15 @@ class ArgumentReader {
     for (const auto& parameter : procedure_.parameters) {
       if (!parameter.graph && !parameter.property && !parameter.output) open.push_back(&parameter);
     }
+    const auto give = [&](const std::string& name, const std::string& value) {
+      if (!words.emplace(name, value).second) fail_usage("{}={}: '{}' has a value already", name, value, name);
+    };
     std::size_t next = 0;
     for (const auto& word : flags_.words) {
       const auto equals = word.find('=');
       if (equals == std::string::npos) {
         if (next == open.size()) fail_usage("{}: '{}' has no argument left for it", word, procedure_.name);
-        words[open[next++]->name] = word;
+        give(open[next++]->name, word);
         continue;
       }
       const std::string name = word.substr(0, equals);
@@ -229,7 +233,7 @@ class ArgumentReader {
       if (std::find(names.begin(), names.end(), name) == names.end()) {
         fail_usage("{}: '{}' has no argument of that name{}", word, procedure_.name, suggestion(name, names));
       }
-      words[name] = word.substr(equals + 1);
+      give(name, word.substr(equals + 1));
     }
     return words;
   }
@@ -282,7 +286,7 @@ std::string type_of(const graph::ProcedureInfo& procedure, const std::string& na
 
 Json json_of(double number) {
   if (std::isinf(number)) return number > 0 ? "+INF" : "-INF";
-  return std::isnan(number) ? Json(nullptr) : Json(number);
+  return number;  // NaN is written as null
 }
 
 /// With enough digits to distinguish the value from other floats.
@@ -324,6 +328,7 @@ Json element(const graph::Column& column, std::uint64_t i, const std::string& ty
 
 std::string text_of(const Json& value) {
   if (value.is_null()) return "NIL";
+  if (value.is_number_float() && std::isnan(value.get<double>())) return "nan";
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
