@@ -127,11 +127,7 @@ void Writer::group_assignment(const Statement& statement) {
   } else {
     out_->open(fmt::format("for (const auto {} : {})", element, collection(*statement.source)));
   }
-  if (statement.assign_kind == AssignKind::reduce) {
-    reduce_into(statement);
-  } else {
-    assignment(statement);
-  }
+  assign(statement);
   out_->close();
 }
 
@@ -621,11 +617,7 @@ void Writer::one_of_parallel_loops(const Statement& loop, const std::string& ele
       out_->open("");
       out_->add(fmt::format("const auto {} = {};", own, element));
     }
-    switch (loop.assign_kind) {
-      case AssignKind::set: assignment(loop); break;
-      case AssignKind::defer: deferred_assignment(loop); break;
-      case AssignKind::reduce: reduce_into(loop); break;
-    }
+    assign(loop);
     if (own != element) out_->close();
     return;
   }
@@ -665,7 +657,6 @@ void Writer::traversal(const Statement& statement) {
                         run_name(), code(*statement.iteration->source), statement.transposed));
   out_->add(fmt::format("{}.start({});", search.name, index_of(*statement.root)));
   searches_.push_back(search);
-  if (region_ != nullptr) begin_ties(statement);
   const bool ahead = keeps_ahead(statement);
   if (ahead) navigate(statement, search);
   out_->open(fmt::format("while ({}.has_level())", search.name));
@@ -728,7 +719,7 @@ void Writer::assign_on_discovery(const Statement& traversal, const Statement& in
 
 /// The body for the nodes of one level: run by all threads, or within a region by the instance's thread.
 void Writer::level_loop(const Statement& statement, LevelWork work, const Search& search) {
-  if (region_ != nullptr) return level_elements(statement, work, search, "", "");
+  if (region_ != nullptr) return level_of_instance(statement, work, search);
   const Part part = work == LevelWork::reverse ? Part::reverse : Part::forward;
   Region region;
   prepare_region(region, statement, part);
@@ -759,6 +750,15 @@ void Writer::level_loop(const Statement& statement, LevelWork work, const Search
   close_deferred(deferred);
 }
 
+/// Of a search within an instance.
+void Writer::level_of_instance(const Statement& statement, LevelWork work, const Search& search) {
+  if (work == LevelWork::navigate) return level_elements(statement, work, search, "", "");
+  const auto deferred = open_deferred(statement, "");
+  begin_ties(statement);
+  level_elements(statement, work, search, "", "");
+  close_deferred(deferred);
+}
+
 void Writer::level_elements(const Statement& statement, LevelWork work, const Search& search, const std::string& first,
                             const std::string& last) {
   const std::string& node = name_of(*statement.iteration->iterator);
@@ -784,6 +784,8 @@ void Writer::depth_first(const Statement& statement) {
   const std::string dfs = fresh(node + "_dfs");
   if (statement.transposed) result_.needs.in_edges = true;
   out_->open("");
+  const auto deferred = open_deferred(statement, "");
+  begin_ties(statement);
   out_->add(fmt::format("gm::DepthFirst<NodeId, EdgeId> {}({}, {}, {});", dfs, code(*statement.iteration->source),
                         statement.transposed, index_of(*statement.root)));
   out_->open(fmt::format("while ({}.next())", dfs));
@@ -808,6 +810,7 @@ void Writer::depth_first(const Statement& statement) {
   }
   out_->close();
   out_->close();
+  close_deferred(deferred);
   out_->close();
 }
 

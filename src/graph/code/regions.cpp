@@ -171,6 +171,18 @@ void Writer::end_shared(const Region& region) {
 
 namespace {
 
+/// The procedures that the statements call, and those that these call.
+void add_callees(const Statement& statements, std::set<const Procedure*>& callees) {
+  walk_statements(statements, [&](const Statement& statement) {
+    for_each_expression(statement, [&](const Expression& expression) {
+      walk(expression, [&](const Expression& each) {
+        if (each.kind == ExpressionKind::call && each.procedure != nullptr && callees.insert(each.procedure).second)
+          add_callees(*each.procedure->body, callees);
+      });
+    });
+  });
+}
+
 /// Whether the loop assigns to every element of the property, once, by this one statement.
 bool covers_all(const Statement& loop, const std::vector<const Statement*>& statements) {
   if (loop.kind == StatementKind::group_assign) return loop.source->type.is(TypeKind::graph);
@@ -188,6 +200,17 @@ bool covers_all(const Statement& loop, const std::vector<const Statement*>& stat
 
 }  // namespace
 
+/// Whether nodes of a level may call the procedure at the same time.
+bool Writer::runs_within_levels() const {
+  std::set<const Procedure*> callees;
+  for (const auto& procedure : program_.procedures) {
+    walk_statements(*procedure->body, [&](const Statement& statement) {
+      if (statement.kind == StatementKind::bfs) add_callees(statement, callees);
+    });
+  }
+  return callees.contains(procedure_);
+}
+
 /// The temporary target of the loop's deferred assignments. `chunks`: of a parallel loop, otherwise empty.
 std::vector<DeferredStore> Writer::open_deferred(const Statement& loop, const std::string& chunks) {
   std::map<std::string, std::vector<const Statement*>> by_name;
@@ -201,7 +224,7 @@ std::vector<DeferredStore> Writer::open_deferred(const Statement& loop, const st
     store.symbol = &assigned_symbol(*statements.front()->target);
     const Type& type = is_property(store.symbol->type) ? *store.symbol->type.element : store.symbol->type;
     store.swapped = !chunks.empty() && is_property(store.symbol->type) && !type.is(TypeKind::string) &&
-                    covers_all(loop, statements);
+                    covers_all(loop, statements) && !runs_within_levels();
     store.per_chunk = region_ == nullptr;
     store.name = fresh(name + (store.swapped ? "_nxt" : "_deferred"));
     if (store.swapped) {

@@ -61,13 +61,7 @@ void Writer::statement(const Statement& statement) {
       block(statement);
       return out_->close();
     case StatementKind::declare: return declaration(statement);
-    case StatementKind::assign:
-      switch (statement.assign_kind) {
-        case AssignKind::set: return assignment(statement);
-        case AssignKind::defer: return deferred_assignment(statement);
-        case AssignKind::reduce: return reduce_into(statement);
-      }
-      return;
+    case StatementKind::assign: return assign(statement);
     case StatementKind::arg_assign: return arg_assignment(statement);
     case StatementKind::group_assign: return group_assignment(statement);
     case StatementKind::loop: return loop(statement);
@@ -225,6 +219,14 @@ bool Writer::is_last_use(const Symbol& symbol, const Statement& statement) const
     behind |= each.get() == &statement;
   }
   return behind && !used;
+}
+
+void Writer::assign(const Statement& statement) {
+  switch (statement.assign_kind) {
+    case AssignKind::set: return assignment(statement);
+    case AssignKind::defer: return deferred_assignment(statement);
+    case AssignKind::reduce: return reduce_into(statement);
+  }
 }
 
 void Writer::assignment(const Statement& statement) {

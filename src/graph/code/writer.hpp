@@ -140,6 +140,7 @@ class Writer {
   void block(const Statement& block);
   void body(const Statement& statement);
   void declaration(const Statement& statement);
+  void assign(const Statement& statement);
   void assignment(const Statement& statement);
   bool is_last_use(const Symbol& symbol, const Statement& statement) const;
   void assign_to(const Expression& target, const std::string& value, const Statement& statement);
@@ -191,6 +192,7 @@ class Writer {
   void navigate(const Statement& statement, const Search& search);
   enum class LevelWork { navigate, forward, reverse };
   void level_loop(const Statement& statement, LevelWork work, const Search& search);
+  void level_of_instance(const Statement& statement, LevelWork work, const Search& search);
   void level_elements(const Statement& statement, LevelWork work, const Search& search, const std::string& first,
                       const std::string& last);
   void assign_on_discovery(const Statement& traversal, const Statement& inner, const Search& search);
@@ -206,6 +208,7 @@ class Writer {
   void begin_shared(Region& region, const std::vector<const Statement*>& loops, const std::string& chunks);
   void end_shared(const Region& region);
   void put_partials(const Region& region, CodeLines& lines);
+  bool runs_within_levels() const;
   std::vector<DeferredStore> open_deferred(const Statement& loop, const std::string& chunks);
   void close_deferred(const std::vector<DeferredStore>& stores);
   std::string run_name();

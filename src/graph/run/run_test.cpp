@@ -1111,6 +1111,24 @@ TEST(Run, InstancesDoNotReplaceArraysThatOthersUse) {
   EXPECT_THAT(decisions("v.A = 1;"), Not(HasSubstr(sequential)));
 }
 
+TEST(Run, NodesOfALevelDoNotReplaceArraysThatOthersUse) {
+  const auto levels = compiled(
+      "Local step(G: Graph, A: N_P<Int>) { Foreach (v: G.Nodes) { v.A <= v.A + 1 @ v; } }\n"
+      "Local steps(G: Graph, A: N_P<Int>) { step(G, A); }\n"
+      "Procedure f(G: Graph, root: Node; A: N_P<Int>) : Int {\n"
+      "  Int sum = 0;\n"
+      "  InBFS (v: G.Nodes From root) { steps(G, A); sum += v.A; }\n"
+      "  Return sum;\n"
+      "}\n");
+  Arguments arguments;
+  arguments.graphs.emplace("G",
+                           *make_graph(4, std::vector<std::uint64_t>{0, 0, 0}, std::vector<std::uint64_t>{1, 2, 3}));
+  arguments.values["root"] = std::int64_t{0};
+  const auto result = run(levels, "f", arguments, 2);
+  EXPECT_EQ(result.returned, Value(std::int64_t{1 + 2 + 3 + 4}));
+  EXPECT_THAT(result.columns.at("A").values<std::int32_t>(), testing::Each(4));
+}
+
 /// Whichever way the loop is translated.
 TEST(Run, OfEqualValuesTheSmallestArgumentsWin) {
   const std::string start =
@@ -1136,6 +1154,21 @@ TEST(Run, OfEqualValuesTheSmallestArgumentsWin) {
       "4 4 4 4 4 4 10\n4");
 }
 
+TEST(Run, OfEqualValuesInATraversalThoseOfTheFirstLevelWin) {
+  const std::string start =
+      "N_P<Int> L, E; Int x, y, a, b; Node k;\n"
+      "For (v: G.Nodes) { v.L = v.InDegree() == 0 ? 5 : v.InDegree() == 1 ? 9 : 4; If (v.L == 5) k = v; }\n"
+      "InBFS (v: G.Nodes From k) { <x; y> max= <7; v.L>; }\n"
+      "InDFS (v: G.Nodes From k) { <a; b> max= <7; v.L> @ v; }\n"
+      "InBFS (v: G.Nodes From k)(v == k) {\n";
+  const auto within = [&](const std::string& search) {
+    return result_of("Int", start + "Int p, q; " + search + " v.E = q; } Return y * 100 + b * 10 + k.E;");
+  };
+  EXPECT_EQ(within("InBFS (w: G.Nodes From v) { <p; q> max= <7; w.L> @ w; }"), "545");
+  EXPECT_EQ(within("InBFS (w: G.Nodes From v) {} InReverse { <p; q> max= <7; w.L> @ w; }"), "544");
+  EXPECT_EQ(within("InDFS (w: G.Nodes From v) { <p; q> max= <7; w.L> @ w; }"), "544");
+}
+
 TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
   const std::string start = "N_P<Int> A; N_P<Int> B; G.A = 1; ";
   EXPECT_EQ(
@@ -1151,6 +1184,22 @@ TEST(Run, DeferredAssignmentsAreSeenAtTheEndOfTheirLoop) {
       "24");
   EXPECT_EQ(result_of("Int", "Int x = 1; Int y = 0; Foreach (n: G.Nodes) { x <= 4 @ n; y += x; } Return x * 10 + y;"),
             "43");
+  const std::string root = start + "Node r; For (n: G.Nodes) If (n.InDegree() == 0) r = n;\n";
+  const std::string sum = " Return Sum(n: G.Nodes){n.A * 10 + n.B};";
+  EXPECT_EQ(
+      result_of("Int",
+                root + "InDFS (v: G.Nodes From r) { v.B = v.A; v.A <= 3 @ v; } InPost { v.B += v.A; v.A <= 5; }" + sum),
+      "156");
+  for (const std::string group :
+       {"Node_Set S; S.Add(r); Foreach (v: G.Nodes)(v == r) { S", "InBFS (v: G.Nodes From r)(v == r) { G"})
+    EXPECT_EQ(result_of("Int", root + group + ".A <= 4 @ v; v.B = v.A; } Return r.A * 10 + r.B;"), "41") << group;
+  // At the end of each level.
+  const std::string search =
+      "InBFS (w: G.Nodes From r) { w.A <= Sum(u: w.UpNbrs){u.A} + 1 @ w; w.B = w.A; } InReverse { w.B = w.B + w.A; w.A "
+      "<= "
+      "w.A + 10 @ w; }";
+  EXPECT_EQ(result_of("Int", root + search + sum), "358");
+  EXPECT_EQ(result_of("Int", root + "InBFS (v: G.Nodes From r)(v == r) { " + search + " }" + sum), "358");
   EXPECT_EQ(result_of("Int", start + "G.B = 0; Foreach (n: G.Nodes) { For (t: n.Nbrs) { n.A <= 9 @ t; n.B += n.A; } } "
                                      "Return Sum(n: G.Nodes){n.A + n.B};"),
             "32");
