@@ -37,6 +37,16 @@ const Expression& unconverted(const Expression& expression) {
 
 bool is_constant(const Expression& expression) { return unconverted(expression).kind == ExpressionKind::integer; }
 
+/// Whether it may give something else each time.
+bool is_random(const Expression& expression) {
+  switch (expression.kind) {
+    case ExpressionKind::function: return expression.builtin == Builtin::rand || expression.builtin == Builtin::uniform;
+    case ExpressionKind::method:
+      return expression.builtin == Builtin::pick_random || expression.builtin == Builtin::pick_random_neighbour;
+    default: return false;
+  }
+}
+
 /// T += constant
 bool counts(const Statement& statement) {
   return statement.kind == StatementKind::assign && statement.assign_kind == AssignKind::reduce &&
@@ -258,8 +268,7 @@ std::optional<Scatter> scatter_of(const Statement& loop) {
         suitable &= !(each.kind == ExpressionKind::method && each.builtin == Builtin::to_edge);
         suitable &= each.kind != ExpressionKind::foreign && each.kind != ExpressionKind::call &&
                     each.kind != ExpressionKind::reduction;
-        suitable &= !(each.kind == ExpressionKind::function &&
-                      (each.builtin == Builtin::rand || each.builtin == Builtin::uniform));
+        suitable &= !is_random(each);
       });
     });
   });
@@ -276,11 +285,8 @@ bool is_known_on_discovery(const Expression& value) {
     switch (each.kind) {
       case ExpressionKind::call:
       case ExpressionKind::foreign: known = false; break;
-      case ExpressionKind::method:
-        known &= each.builtin != Builtin::to_edge && each.builtin != Builtin::pick_random &&
-                 each.builtin != Builtin::pick_random_neighbour;
-        break;
-      case ExpressionKind::function: known &= each.builtin != Builtin::rand && each.builtin != Builtin::uniform; break;
+      case ExpressionKind::method: known &= each.builtin != Builtin::to_edge && !is_random(each); break;
+      case ExpressionKind::function: known &= !is_random(each); break;
       case ExpressionKind::reduction: known &= !is_by_level(each.iteration->range); break;
       default: break;
     }

@@ -994,6 +994,20 @@ Procedure random(G, small: Graph) {
   for (const int threads : thread_counts) EXPECT_EQ(run(random, "random", arguments, threads).printed, printed);
 }
 
+TEST(Run, RandomChoicesAreMadeOncePerInstance) {
+  const auto decisions = [](const std::string& sentences) {
+    return decisions_of("Procedure f(G: Graph, A: N_P<Int>; B: N_P<Int>) {\n" + sentences + "\n}");
+  };
+  const std::string gathered = "2: reductions at the neighbours 't' are written to them, or read from them";
+  EXPECT_THAT(decisions("Foreach (v: G.Nodes)(v.A > 0) { Foreach (t: v.Nbrs) t.B += v.A; }"), HasSubstr(gathered));
+  for (const char* random :
+       {"Foreach (v: G.Nodes) { Node w = v.PickRandomNbr(); Foreach (t: v.Nbrs)(t == w) t.B += 1; }",
+        "Foreach (v: G.Nodes) { Node w = G.PickRandom(); Foreach (t: v.Nbrs)(t == w) t.B += 1; }",
+        "Foreach (v: G.Nodes)(v.PickRandomNbr().A > 0) { Foreach (t: v.Nbrs) t.B += 1; }",
+        "Foreach (v: G.Nodes)(Rand(2) == 0) { Foreach (t: v.Nbrs) t.B += 1; }"})
+    EXPECT_THAT(decisions(random), Not(HasSubstr(gathered))) << random;
+}
+
 TEST(Run, ALockIsReleasedByAnException) {
   const auto locks = std::make_shared<program::Locks>();
   EXPECT_THROW(locks->with(3, [] { throw program::ProgramError{}; }), program::ProgramError);
