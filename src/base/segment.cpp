@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -49,9 +50,20 @@ Result<void> check_name(std::string_view name) {
                     name);
 }
 
+// Whether the file may get that size. Most processes that exceed their limit end by a signal, also for memfds.
+Result<void> check_limit(int fd, std::size_t size_bytes, const std::string& what) {
+  rlimit most{};
+  if (getrlimit(RLIMIT_FSIZE, &most) != 0 || size_bytes <= most.rlim_cur) return {};
+  struct stat status = {};
+  if (fstat(fd, &status) == 0 && size_bytes <= static_cast<std::size_t>(status.st_size)) return {};
+  return make_error(Status::out_of_memory, "{} of {} bytes is larger than files may be; raise `ulimit -f`", what,
+                    size_bytes);
+}
+
 // Allocates memory for [0, size_bytes) of the file, and extends the file to this size if it is smaller. In pieces,
 // since a signal makes fallocate() on tmpfs undo the whole call.
 Result<void> reserve(int fd, std::size_t size_bytes, const std::string& what) {
+  if (const auto allowed = check_limit(fd, size_bytes, what); !allowed) return allowed.error();
   struct statvfs room = {};
   // If there is a limit (memfds have none), avoid taking all memory before the failure.
   if (fstatvfs(fd, &room) == 0 && room.f_blocks != 0 && size_bytes / room.f_frsize > room.f_blocks) {
@@ -124,6 +136,10 @@ Result<Segment> Segment::memfd(std::size_t size_bytes) {
   if (!size) return size.error();
   const int fd = memfd_create("smelt", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return system_error("cannot create a memfd");
+  if (const auto allowed = check_limit(fd, *size, "a memfd"); !allowed) {
+    close(fd);
+    return allowed.error();
+  }
   if (ftruncate(fd, static_cast<off_t>(*size)) != 0) {
     const Error error = system_error(fmt::format("cannot size a memfd to {} bytes", *size));
     close(fd);

@@ -116,6 +116,25 @@ TEST(Segment, MemfdCannotShrinkUnderItsReaders) {
   EXPECT_EQ(fcntl(segment->fd(), F_ADD_SEALS, F_SEAL_WRITE), -1) << "and nobody can seal it further";
 }
 
+TEST(Segment, ALimitOfFilesIsAnErrorAndNoSignal) {
+  auto large = Segment::memfd(1 << 20);
+  ASSERT_TRUE(large);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit little{100'000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+  const auto name = test_name("limited");
+  EXPECT_EQ(status_of(Segment::memfd(1 << 20)), Status::out_of_memory);
+  EXPECT_EQ(status_of(Segment::unnamed(1 << 20)), Status::out_of_memory);
+  EXPECT_EQ(status_of(Segment::create_named(name, 1 << 20)), Status::out_of_memory);
+  EXPECT_EQ(status_of(Segment::open_named(name)), Status::not_found);
+  const auto small = Segment::unnamed(4096);
+  const auto same = Segment::reopen(large->fd(), 1 << 20);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(small) << small.error().message;
+  EXPECT_TRUE(same) << same.error().message;
+}
+
 TEST(Segment, NamedIsExclusivePrivateAndRemovable) {
   const auto name = test_name("named");
   auto created = Segment::create_named(name, 4096);
