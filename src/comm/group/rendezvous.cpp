@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -312,8 +313,11 @@ std::optional<Attempt> Participant::claim() {
 
 void Participant::prepare() {
   prepared_ = true;
-  const auto done = furnish();
-  if (!done) return refuse(done.error());
+  try {
+    if (const auto done = furnish(); !done) return refuse(done.error());
+  } catch (const std::bad_alloc&) {  // the others wait
+    return refuse({Status::out_of_memory, "no memory"});
+  }
   step(head_, Kind::preparing, Kind::gathering);
 }
 

@@ -366,6 +366,21 @@ TEST(Rendezvous, ThePreparersErrorReachesAll) {
   EXPECT_FALSE(exists(name));
 }
 
+TEST(Rendezvous, APreparerWithoutMemoryIsNotAwaited) {
+  const auto name = test_name();
+  const Shared shared;
+  const pid_t creator = fork_member(name, 2, 0, {.timeout_s = 20.0}, [&]() -> Result<SegmentContent> {
+    while (shared[0] == 0) sleep_us(100);
+    throw std::bad_alloc();
+  });
+  ASSERT_TRUE(eventually([&] { return exists(name); }));
+  shared[0] = 1;
+  auto rendezvous = join_one(name, 2, 1);
+  EXPECT_EQ(wait_for(creator), code(Status::out_of_memory));
+  ASSERT_FALSE(rendezvous);
+  EXPECT_EQ(rendezvous.error().status, Status::out_of_memory) << rendezvous.error().message;
+}
+
 TEST(Rendezvous, ATimeoutNamesTheMissingRanks) {
   const auto name = test_name();
   const pid_t other = fork_member(name, 5, 1);
