@@ -1,7 +1,9 @@
 // Exceptions in memory of the shims' own.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -40,6 +42,36 @@ TEST(Exceptions, TellThatThereIsNoMemory) {
   void* volatile memory = nullptr;  // one that nobody looks at need not be asked for
   EXPECT_THROW(memory = operator new(much), std::bad_alloc);
   EXPECT_EQ(memory, nullptr);
+}
+
+/// Throws until the heap is at its end and its last bytes are taken, and then more. Other tests keep their memory.
+[[noreturn]] void throw_without_memory() {
+  rlimit none{};
+  getrlimit(RLIMIT_AS, &none);
+  none.rlim_cur = 1;
+  setrlimit(RLIMIT_AS, &none);
+  for (std::size_t size = 1 << 20; size > 0; size /= 2) {
+    while (std::malloc(size) != nullptr) {}
+  }
+  int caught = 0;
+  for (int turn = 0; turn < 100; ++turn) {
+    try {
+      try {
+        operator delete(operator new(1000));
+      } catch (const std::bad_alloc&) {
+        throw turn;  // a second one, while the first is there
+      }
+    } catch (int number) {
+      caught += number == turn ? 1 : 0;
+    }
+  }
+  std::_Exit(caught == 100 ? 0 : 1);
+}
+
+TEST(Exceptions, HavePlacesWhereTheHeapIsAtItsEnd) {
+#ifndef SMELT_SANITIZED
+  EXPECT_EXIT(throw_without_memory(), testing::ExitedWithCode(0), "");
+#endif
 }
 
 TEST(Exceptions, OfManyThreadsAtOnce) {
