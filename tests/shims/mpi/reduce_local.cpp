@@ -94,6 +94,15 @@ void own_operator() {
   MPI_Op_free(&op);
 }
 
+/// Which MPI forbids, and some libraries report.
+void one_buffer_for_both() {
+  int ours[] = {3}, theirs[] = {3}, class_of_mine = 0, class_wanted = 0;
+  MPI_Error_class(MPI_Reduce_local(ours, ours, 1, MPI_INT, MPI_SUM), &class_of_mine);
+  MPI_Error_class(PLAIN(Reduce_local)(theirs, theirs, 1, MPI_INT, MPI_SUM), &class_wanted);
+  require(class_of_mine == class_wanted, "one buffer for both: another error than the library's");
+  require(ours[0] == theirs[0], "one buffer for both: other bits than the library's");
+}
+
 void large_count() {
 #if MPI_VERSION >= 4
   const double in[] = {1.5, 2.5};
@@ -119,6 +128,7 @@ int main(int argc, char** argv) {
     }
   }
   own_operator();
+  one_buffer_for_both();
   large_count();
   if (shim_test::world_rank() == 0) std::puts("all right");
   MPI_Finalize();

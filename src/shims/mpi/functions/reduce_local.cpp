@@ -18,7 +18,7 @@ bool is_aligned(const void* data, std::size_t bytes) noexcept {
 
 /// False: the library must serve the call; there was no effect. Wrong arguments are the library's to report.
 bool reduce(const void* in, void* inout, MPI_Count count, MPI_Datatype type, MPI_Op op) noexcept {
-  if (count < 0 || in == nullptr || inout == nullptr) return false;
+  if (count < 0 || in == nullptr || inout == nullptr || in == inout) return false;
   const Type* const layout = type_of(type);
   Operator by;
   if (layout == nullptr || !operator_of(op, type, *layout, by) || !is_exact(by, 2)) return false;
