@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -267,10 +268,19 @@ void check_absolute_addresses() {
   MPI_Type_free(&both);
 }
 
-/// A rank that can open two more files, with low numbers: the others do not wait for what it cannot do.
-void check_few_descriptors() {
+/// Calls on a new communicator, where smelt cannot serve one of the ranks: the others do not wait for it.
+void call_without_waiting(const char* lacks) {
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  const auto begun = std::chrono::steady_clock::now();
+  sum_on(comm, 5);
+  const auto waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  require(waited < 30, lacks);
+  MPI_Comm_free(&comm);
+}
+
+/// A rank that can open two more files, with low numbers.
+void check_few_descriptors() {
   rlimit most{};
   getrlimit(RLIMIT_NOFILE, &most);
   std::vector<int> opened;
@@ -281,13 +291,34 @@ void check_few_descriptors() {
     for (const int i : {0, 1}) close(opened.at(static_cast<std::size_t>(i)));
     opened.erase(opened.begin(), opened.begin() + 2);
   }
-  const auto begun = std::chrono::steady_clock::now();
-  sum_on(comm, 5);
-  const auto waited = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  require(waited < 30, "ranks waited for one without descriptors");
+  call_without_waiting("ranks waited for one without descriptors");
   for (const int file : opened) close(file);
   setrlimit(RLIMIT_NOFILE, &most);
-  MPI_Comm_free(&comm);
+}
+
+/// The resource of a rank ends at `end` while the ranks agree on a new communicator.
+void check_limit(int rank, decltype(RLIMIT_AS) resource, rlim_t end, const char* lacks) {
+  rlimit most{};
+  getrlimit(resource, &most);
+  const rlimit little{end, most.rlim_max};
+  if (world_rank() == rank) setrlimit(resource, &little);
+  call_without_waiting(lacks);
+  setrlimit(resource, &most);
+}
+
+/// Memory that the kernel counts for this process.
+rlim_t address_space() {
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// Called first, as threads that have ended leave memory for later ones.
+void check_limits() {
+  for (const int rank : {world_size() - 1, 0}) {
+    check_limit(rank, RLIMIT_AS, address_space() + (9 << 20), "ranks waited for one without memory");
+    for (const rlim_t end : {0, 100'000}) check_limit(rank, RLIMIT_FSIZE, end, "ranks waited for one without files");
+  }
 }
 
 /// Nonblocking ones of the library among blocking ones.
@@ -432,6 +463,7 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 0;
   }
+  check_limits();
   check_attributes();
   sum_on(MPI_COMM_WORLD, 5);
   if (world_size() > 1) check_progress();

@@ -14,6 +14,7 @@
 #include "shims/mpi/pending/nonblocking_operation.hpp"
 #include "shims/mpi/pending/progress_hook.hpp"
 #include "shims/mpi/switch_point.hpp"
+#include "shims/mpi/team/file_size.hpp"
 #include "shims/mpi/team/team.hpp"
 #include "shims/report.hpp"
 
@@ -60,8 +61,8 @@ Agreement::Agreement(MpiTeam& team) noexcept : team_(team), first_(team.successe
     memory_ = Descriptor(create_memory(offer_.memory));
     offer_.machine = own_rank_info().machine;
     offer_.before_race = calls_before_race();
-    const auto bytes = static_cast<off_t>(SharedAgreement::bytes(team.size) + ServerSelection::bytes(team.size));
-    if (!leaves_room(memory_.get()) || ftruncate(shared_file_.get(), bytes) != 0) {
+    const auto bytes = SharedAgreement::bytes(team.size) + ServerSelection::bytes(team.size);
+    if (!leaves_room(memory_.get()) || !set_size(shared_file_.get(), bytes)) {
       shared_file_ = Descriptor();
       memory_ = Descriptor();
       offer_.shared.fd = -1;

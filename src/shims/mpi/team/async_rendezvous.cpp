@@ -13,11 +13,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <string_view>
 #include <thread>
 
 #include "shims/mpi/pending/progress.hpp"
+#include "shims/mpi/team/file_size.hpp"
 
 extern "C" int smelt_hwloc_is_there();
 
@@ -76,16 +78,44 @@ int open_memory(const MemoryHandle& handle) noexcept {
   return ::open(path, O_RDWR | O_CLOEXEC);
 }
 
-bool leaves_room(int fd) noexcept {
+namespace {
+
+/// A new descriptor is the lowest free number, which indicates how many are in use. But a few may be free below those
+/// that are in use: so as many are tried as a rendezvous opens.
+bool can_open_more(int fd) noexcept {
   rlimit most{};
-  if (fd < 0 || getrlimit(RLIMIT_NOFILE, &most) != 0) return false;
-  // A new descriptor is the lowest free number, which indicates how many are in use. But a few may be free below those
-  // that are in use: so as many are tried as a rendezvous opens. Where a rank had fewer, the others would wait for it.
+  if (getrlimit(RLIMIT_NOFILE, &most) != 0) return false;
   std::array<Descriptor, 8> tried;
   return std::all_of(tried.begin(), tried.end(), [&](Descriptor& each) {
     each = Descriptor(fcntl(fd, F_DUPFD_CLOEXEC, 0));
     return each.get() >= 0 && static_cast<rlim_t>(each.get()) < most.rlim_cur / 2;
   });
+}
+
+/// Whether the limit of the address space (`ulimit -v`) leaves plenty for a communicator, and for the program and the
+/// library after that.
+bool has_address_space() noexcept {
+  constexpr std::size_t plenty = std::size_t{256} << 20;
+  void* const memory = mmap(nullptr, plenty, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  munmap(memory, plenty);
+  return true;
+}
+
+bool can_start_thread() noexcept {
+  try {
+    std::thread([] {}).join();
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool leaves_room(int fd) noexcept {
+  constexpr std::size_t file_bytes = 1 << 20;  // more than the part that each rank may be the first to need
+  return fd >= 0 && can_open_more(fd) && may_have_size(file_bytes) && has_address_space() && can_start_thread();
 }
 
 bool knows_machine() noexcept { return smelt_hwloc_is_there() != 0; }

@@ -54,7 +54,8 @@ int create_memory(MemoryHandle& handle) noexcept;
 /// Opens the memory of a handle. -1: not accessible from this process.
 int open_memory(const MemoryHandle& handle) noexcept;
 
-/// Whether `fd` is valid, and the process can open enough further descriptors: a smelt communicator needs some.
+/// Whether `fd` is valid, and the process gets what a rendezvous needs: further descriptors, memory, a thread. Asked
+/// before all ranks agree on one, as those that have a rank without these would wait for it until the timeout.
 bool leaves_room(int fd) noexcept;
 
 /// Whether smelt can discover the machine: hwloc is loaded on demand, and may not be installed.

@@ -21,6 +21,8 @@
 #include <string>
 #include <thread>
 
+#include "shims/mpi/team/file_size.hpp"
+
 namespace smelt::shims::mpi {
 namespace {
 
@@ -147,7 +149,7 @@ bool become_holder(const std::string& name) {
   const socklen_t length = address_of(name, address);
   memory = memfd_create(name.c_str(), MFD_CLOEXEC);
   listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (memory >= 0 && ftruncate(memory, sizeof(Count)) == 0 && listener >= 0 &&
+  if (memory >= 0 && set_size(memory, sizeof(Count)) && listener >= 0 &&
       bind(listener, reinterpret_cast<sockaddr*>(&address), length) == 0 && listen(listener, SOMAXCONN) == 0)
     return true;
   close_files();

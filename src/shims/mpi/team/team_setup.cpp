@@ -22,6 +22,7 @@
 #include "shims/mpi/pending/progress_hook.hpp"
 #include "shims/mpi/team/async_rendezvous.hpp"
 #include "shims/mpi/team/communicators.hpp"
+#include "shims/mpi/team/file_size.hpp"
 #include "shims/mpi/team/team.hpp"
 #include "shims/report.hpp"
 
@@ -97,7 +98,7 @@ class OfferFiles {
         race_(leads ? create_memory(offer.race) : open_memory(offer.race)) {
     if (!leads) return;
     offer.before_race = calls_before_race();
-    sized_ = race_.get() >= 0 && ftruncate(race_.get(), static_cast<off_t>(ServerSelection::bytes(ranks))) == 0;
+    sized_ = race_.get() >= 0 && set_size(race_.get(), ServerSelection::bytes(ranks));
   }
 
   bool there() const {
