@@ -572,7 +572,8 @@ class Allocator {
   /// Throws std::bad_alloc where the resource could not be made (replicas).
   explicit Allocator(const ArrayOptions& options = {}) {
     auto resource = MemoryResource::create(options);
-    if (!resource) throw std::bad_alloc();
+    // Throws, also in a program that is compiled without exceptions.
+    if (!resource) static_cast<void>(std::pmr::null_memory_resource()->allocate(sizeof(T), alignof(T)));
     resource_ = *std::move(resource);
   }
   // Copies alone: a container that was moved from keeps its allocator, and may be filled again.
@@ -582,7 +583,7 @@ class Allocator {
   Allocator(const Allocator<U>& other) noexcept : resource_(other.resource()) {}
 
   T* allocate(std::size_t count) {
-    if (count > static_cast<std::size_t>(-1) / sizeof(T)) throw std::bad_array_new_length();
+    if (count > static_cast<std::size_t>(-1) / sizeof(T)) return std::allocator<T>().allocate(count);  // throws
     return static_cast<T*>(resource_->allocate(count * sizeof(T), alignof(T)));
   }
   void deallocate(T* memory, std::size_t count) noexcept {
