@@ -31,13 +31,6 @@ std::string shown(const Json& value) {
   return text.size() > max_shown_bytes ? text.substr(0, max_shown_bytes) + "..." : text;
 }
 
-/// A message that may contain text from a user's file.
-std::string one_line(std::string text) {
-  constexpr std::size_t most = 400;
-  for (char& c : text) c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
-  return text.size() > most ? text.substr(0, most) + "..." : text;
-}
-
 bool holds_structures(const Json& value) {
   if (!value.is_array()) return false;
   for (const auto& element : value) {
@@ -207,6 +200,12 @@ Plan read_plan(const Machine& machine, const std::string& text, const std::strin
 }
 
 }  // namespace
+
+std::string one_line(std::string text) {
+  constexpr std::size_t most = 400;
+  for (char& c : text) c = static_cast<unsigned char>(c) < ' ' || c == 127 ? '?' : c;
+  return text.size() > most ? text.substr(0, most) + "..." : text;
+}
 
 std::string format_json(const Json& document) {
   if (!document.is_object() || document.empty()) return compact(document) + "\n";

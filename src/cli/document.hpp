@@ -13,6 +13,9 @@ namespace smelt::cli {
 
 using Json = nlohmann::ordered_json;
 
+/// Text that may be from a user's file, without control characters, and not too long for a line.
+std::string one_line(std::string text);
+
 /// One key per line, with deeper levels on the same line. Arrays of objects and of arrays have one element per line.
 std::string format_json(const Json& document);
 

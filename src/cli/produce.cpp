@@ -1,6 +1,7 @@
 #include "cli/produce.hpp"
 
 #include "cli/command.hpp"
+#include "cli/document.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/machine/draw_machine.hpp"
 #include "cli/terminal.hpp"
@@ -21,7 +22,7 @@ void produce(const Machine& machine, const ProduceArguments& arguments) {
     take(save_machine(machine, arguments.output));
   }
   if (arguments.json || arguments.output.empty()) return print(format_machine(machine) + "\n");
-  print(fmt::format("{}  {} PUs\n\n", styled(Style::title, machine.name), machine.size()));
+  print(fmt::format("{}  {} PUs\n\n", styled(Style::title, one_line(machine.name)), machine.size()));
   print(draw_hardware(machine, false));
   if (machine.size() > 1) print("\nCost of a message, ns\n" + draw_cost_classes(machine));
   print(fmt::format("\nModel in {}\n", arguments.output));

@@ -100,6 +100,18 @@ TEST(Errors, TwoOperationsAreOneTooMany) {
   }
 }
 
+TEST(Errors, NamesInMachineFilesCannotControlATerminal) {
+  for (const std::string words : {"show -", "plan -m -", "simulate -m -", "compare -m -", "simulate log -m -"}) {
+    const Call call = shell("$SMELT synth --cores 4 --name \"$(printf 'a\\033[2Jb')\" --json | $SMELT " + words);
+    EXPECT_EQ(call.exit_code, 0) << call.err;
+    EXPECT_THAT(call.out, HasSubstr("a?[2Jb")) << words;
+  }
+}
+
+TEST(Errors, AMachineOfOnePuHasNoReplicas) {
+  expect_one_line(shell("$SMELT synth --cores 1 --json | $SMELT simulate log -m -"), 2, "it takes two replicas");
+}
+
 TEST(Errors, BenchChecksItsArguments) {
   if (!SMELT_HAS_BENCH) GTEST_SKIP() << "built without benchmarks";
   expect_one_line(smelt({"bench", "barier"}), 2, "did you mean 'barrier'?");

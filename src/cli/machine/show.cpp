@@ -246,7 +246,7 @@ void run(const ShowFlags& arguments) {
   const ShownMachine subject = find_subject(arguments.model);
   const Machine& machine = subject.machine;
   if (arguments.json) return print_document(subject);
-  print(fmt::format("{}  {} PUs\n", styled(Style::title, machine.name), machine.size()));
+  print(fmt::format("{}  {} PUs\n", styled(Style::title, one_line(machine.name)), machine.size()));
   print(describe_source(subject) + "\n" + draw_hardware(machine, arguments.all));
   if (subject.own) print("\n" + styled(Style::title, "This process may use") + "\n" + describe_allowance(machine));
   if (subject.own) print(heading("Floor", "smallest costs at this moment") + describe_moment(look_at_moment(machine)));

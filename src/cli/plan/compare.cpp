@@ -56,7 +56,7 @@ void run(const PlanArguments& arguments) {
   const Group group = select_group(machine, arguments.ranks);
   const PlanOptions options = arguments.options(group);
   if (!arguments.json) {
-    print(fmt::format("{} ranks on {}, predicted time{}\n\n", group.size(), machine.name,
+    print(fmt::format("{} ranks on {}, predicted time{}\n\n", group.size(), one_line(machine.name),
                       arguments.completion ? " with the completion message" : ""));
   }
   ProgressBar progress;

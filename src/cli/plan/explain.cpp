@@ -345,7 +345,7 @@ void print_choice(const Machine& machine, const Explanation& found) {
 void print_explanation(const Machine& machine, const Explanation& found, bool all) {
   print(fmt::format("{} of {}, {}  {} {} on {}\n\n", styled(Style::title, to_string(found.operation)),
                     format_byte_count(found.bytes), to_string(found.sync), found.group.size(),
-                    found.processes ? "processes" : "ranks", machine.name));
+                    found.processes ? "processes" : "ranks", one_line(machine.name)));
   print_choice(machine, found);
   if (!found.alternatives.empty()) {
     print("\nOther ranks: predicted, and measured where the profile has them\n");

@@ -29,7 +29,7 @@ void print_picture(const Machine& machine, const Plan& plan, bool completion, bo
   const Simulation simulation = take(simulate(machine, plan));
   print(fmt::format("{}  {} tree, {} rank{} on {}, root rank {}\n", styled(Style::title, to_string(plan.operation)),
                     styled(Style::strong, plan.topology), plan.group.size(), plan.group.size() == 1 ? "" : "s",
-                    machine.name, plan.root));
+                    one_line(machine.name), plan.root));
   print(fmt::format("Predicted {}{}, {}\n\n", styled(Style::strong, format_time(plan.predicted_ns)),
                     completion ? " with the completion message" : "", describe_quality(plan)));
   const std::string picture = draw_plan(machine, plan, simulation);

@@ -55,7 +55,7 @@ void run(const SimulateFlags& arguments) {
   const Simulation simulation = take(simulate(machine, plan));
   if (common.json) return print_document(machine, plan, simulation);
   print(fmt::format("{}  {} tree, {} ranks on {}, root rank {}\n", styled(Style::title, to_string(plan.operation)),
-                    styled(Style::strong, plan.topology), plan.group.size(), machine.name, plan.root));
+                    styled(Style::strong, plan.topology), plan.group.size(), one_line(machine.name), plan.root));
   print(fmt::format("Predicted {}", styled(Style::strong, format_time(simulation.total_ns))));
   if (common.completion) print(fmt::format(", {} with the completion message", format_time(simulation.completion_ns)));
   print("\n\n" + draw_timeline(machine, plan, simulation, screen().columns,

@@ -28,6 +28,7 @@ struct LogRow {
 
 std::vector<int> numbers_of(const SimulateLog& arguments, const Machine& machine) {
   const int pus = static_cast<int>(machine.size());
+  if (pus < 2) fail_usage("log: it takes two replicas on different PUs, and '{}' has one PU", machine.name);
   std::vector<int> numbers;
   for (const auto& text : split_names(arguments.replicas)) {
     numbers.push_back(static_cast<int>(parse_number("--replicas", text, 2, pus)));
@@ -76,7 +77,7 @@ void simulate_log(const SimulateLog& arguments) {
     return;
   }
   print(fmt::format("{}  agreement by messages on {}: {} tree against one message after the other\n\n",
-                    styled(Style::title, "log"), machine.name, rows.front().paxos_tree.topology));
+                    styled(Style::title, "log"), one_line(machine.name), rows.front().paxos_tree.topology));
   Table table("rrrrrrrr");
   table.header({"replicas", "1paxos", "sequential", "", "response", "sequential", "broadcast", ""});
   for (const auto& row : rows) {
