@@ -57,13 +57,41 @@ bool has_root(const MpiTeam& team, const CallSignature& call) noexcept {
   return call.root >= 0 && call.root < team.size;
 }
 
+/// Whether a buffer for which the rank has elements is MPI_IN_PLACE where MPI has none. TranslatedCall leaves that to
+/// the library.
+bool is_misplaced(const MpiTeam& team, const CallSignature& call, MPI_Count in_count, MPI_Count out_count) noexcept {
+  const bool root = call.root == team.rank;
+  const bool in = call.in == MPI_IN_PLACE && in_count > 0, out = call.out == MPI_IN_PLACE && out_count > 0;
+  switch (call.operation) {
+    case SMELT_SCATTER:
+    case SMELT_SCATTERV: return root ? in : out;
+    case SMELT_REDUCE:
+    case SMELT_GATHER:
+    case SMELT_GATHERV: return root ? out : in;
+    default: return out;
+  }
+}
+
 bool is_wrong(const MpiTeam& team, const CallSignature& call) noexcept {
   const bool reduces = is_reduction(call.operation), one_type = reduces || call.operation == SMELT_BROADCAST;
+  const MPI_Count out_count = one_type ? call.in_count : call.out_count;
   if (!has_root(team, call) || (reduces && call.op == MPI_OP_NULL)) return true;
+  if (is_misplaced(team, call, call.in_count, out_count)) return true;
   const Needs needs(team, call);
   if (needs.in && is_wrong(call.in, call.in_count, call.in_type)) return true;
-  return needs.out &&
-         is_wrong(call.out, one_type ? call.in_count : call.out_count, one_type ? call.in_type : call.out_type);
+  return needs.out && is_wrong(call.out, out_count, one_type ? call.in_type : call.out_type);
+}
+
+bool is_misplaced(const MpiTeam& team, const UnevenSignature& call) noexcept {
+  const auto elements = [&](const Integers& several, MPI_Count alone) {
+    if (several == nullptr) return alone;
+    return call.only_rank < 0 || call.only_rank == team.rank ? sum_of(several, team.size) : 0;
+  };
+  const MPI_Count given = elements(call.in_counts, call.one.in_count);
+  const MPI_Count result = !is_reduction(call.one.operation) ? elements(call.out_counts, call.one.out_count)
+                           : given > 0                       ? call.in_counts[team.rank]
+                                                             : 0;
+  return is_misplaced(team, call.one, given, result);
 }
 
 /// Of the sides with a count for each rank only the counts are looked at.
@@ -72,6 +100,7 @@ bool is_wrong(const MpiTeam& team, const UnevenSignature& call) noexcept {
   if (!has_root(team, one) || (is_reduction(one.operation) && one.op == MPI_OP_NULL)) return true;
   const bool counts = call.only_rank < 0 || call.only_rank == team.rank;
   if (counts && (is_wrong(call.in_counts, team.size) || is_wrong(call.out_counts, team.size))) return true;
+  if ((one.in == MPI_IN_PLACE || one.out == MPI_IN_PLACE) && is_misplaced(team, call)) return true;
   const Needs needs(team, one);
   switch (one.operation) {
     case SMELT_SCATTERV: return needs.out && is_wrong(one.out, one.out_count, one.out_type);
