@@ -169,6 +169,12 @@ TEST_F(Files, EdgeListsAsPeopleWriteThem) {
   EXPECT_EQ(load(file("a.el", "0 1 4\n1 0 -4\n"))->edge_values("weight")->type(), ValueType::int32);
 }
 
+TEST_F(Files, LinesThatEndWithCarriageReturnsAloneAreRefused) {
+  for (const char* text : {"0 1\r1 2\r2 0\r", "# c\r0 1\r", "0 1 5\r1 0 5\r\n"}) {
+    EXPECT_THAT(error("a.el", text), HasSubstr("a.el:1: lines end with CR alone"));
+  }
+}
+
 TEST_F(Files, AByteOrderMarkIsNoText) {
   for (const char* text : {"\xEF\xBB\xBF"
                            "0 1\r\n1 0\r\n",

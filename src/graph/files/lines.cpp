@@ -66,7 +66,11 @@ std::optional<std::string_view> Lines::line() {
       ++line_number_;
       std::string_view line(start, static_cast<std::size_t>(newline - start));
       if (line.ends_with('\r')) line.remove_suffix(1);
-      return line;
+      if (line.find('\r') == std::string_view::npos) return line;
+      // A file that has no other line ends would be one line, most of which is ignored.
+      fail(make_error(Status::bad_format, "{}:{}: lines end with CR alone; convert them to LF: tr '\\r' '\\n'", name(),
+                      line_number_));
+      return std::nullopt;
     }
     searched = static_cast<std::size_t>(end - start);
     if (searched > longest_header_line) {
