@@ -219,7 +219,9 @@ TEST_F(NamedMapTest, IsNotUsedOnceItsHeaderHasBeenDamaged) {
     for (int bit = 0; bit < 64; ++bit) {
       flip(word, bit);
       auto map = Numbers::open(name);
-      if (map) EXPECT_EQ(map->get(1), 2u) << word << " " << bit;
+      if (map) {
+        EXPECT_EQ(map->get(1), 2u) << word << " " << bit;
+      }
       if (const auto state = inspect_map(name); !state && state.error().status == Status::bad_format) {
         EXPECT_FALSE(map) << word << " " << bit;
         ++damaged;
