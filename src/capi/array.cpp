@@ -113,15 +113,6 @@ int take(const memory::Block& array, std::size_t element_bytes, const void* indi
   }
 }
 
-/// `type` and `op` may hold values outside of their enumerations.
-template <class Enumeration>
-int number_of(const Enumeration& value) noexcept {
-  int number = 0;
-  static_assert(sizeof number == sizeof value);
-  std::memcpy(&number, &value, sizeof number);
-  return number;
-}
-
 }  // namespace
 
 extern "C" {

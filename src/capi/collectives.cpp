@@ -1,7 +1,6 @@
 // The C interface, collectives. Each call becomes a smelt::Collective, and is checked where C allows more than C++.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -14,6 +13,7 @@ using smelt::Operation;
 using smelt::Status;
 using smelt::capi::fail_argument;
 using smelt::capi::guarded;
+using smelt::capi::number_of;
 
 static_assert(SMELT_BROADCAST == static_cast<int>(Operation::broadcast));
 static_assert(SMELT_REDUCE == static_cast<int>(Operation::reduce));
@@ -31,15 +31,6 @@ static_assert(smelt::operation_count == SMELT_EXSCAN + 1);
 static_assert(smelt::operation_count == SMELT_SCATTERV);
 static_assert(SMELT_LOOSE == static_cast<int>(smelt::Sync::loose));
 static_assert(SMELT_STRICT == static_cast<int>(smelt::Sync::strict));
-
-/// The number in an enum that a C caller may have set to any value. C++ must not read such a value as the enum.
-template <class Enum>
-int number_of(const Enum& value) {
-  static_assert(sizeof(Enum) == sizeof(int));
-  int number;
-  std::memcpy(&number, &value, sizeof number);
-  return number;
-}
 
 // ---- operators ------------------------------------------------------------------------------
 

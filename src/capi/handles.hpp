@@ -1,6 +1,7 @@
 // What the handles of the C interface hold, and how errors leave it.
 #pragma once
 
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -44,10 +45,20 @@ int guarded(Body body) noexcept {
   }
 }
 
-/// Whether a number is one of smelt_faults.
-inline int check_faults(const char* call, int faults) {
-  if (faults >= SMELT_FAULTS_DEFAULT && faults <= SMELT_FAULTS_STOP) return SMELT_OK;
-  return fail_argument(call, "faults is " + std::to_string(faults) + ", none of SMELT_FAULTS_*");
+/// The number in an enum that a C caller may have set to any value. C++ must not read such a value as the enum.
+template <class Enum>
+int number_of(const Enum& value) noexcept {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+/// Whether the number is one of smelt_faults.
+inline int check_faults(const char* call, const smelt_faults& faults) {
+  const int number = number_of(faults);
+  if (number >= SMELT_FAULTS_DEFAULT && number <= SMELT_FAULTS_STOP) return SMELT_OK;
+  return fail_argument(call, "faults is " + std::to_string(number) + ", none of SMELT_FAULTS_*");
 }
 
 template <class Handle, class T>
