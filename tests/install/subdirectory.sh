@@ -3,7 +3,8 @@
 #
 #   subdirectory.sh SOURCE_DIR CMAKE GENERATOR
 #
-# It gets the library without tests and benchmarks, and its own version is not taken for smelt's.
+# It gets the library without tests and benchmarks, and its own version is not taken for smelt's. Then smelt alone, without
+# a build type: it is optimized.
 set -eu
 source=$1 cmake=$2 generator=$3
 scratch=$(mktemp -d)
@@ -36,4 +37,8 @@ for option in SMELT_TESTS SMELT_BENCH; do
   grep -q "^$option:BOOL=OFF" build/CMakeCache.txt || fail "$option is on"
 done
 ! grep of-the-outside build/smelt/src/cli/generated/cli/version.hpp || fail "the version is that of the project around"
+
+env -u CMAKE_BUILD_TYPE "$cmake" -G "$generator" -S smelt -B alone -DSMELT_TESTS=OFF -DSMELT_BENCH=OFF >log 2>&1 \
+  || { cat log; fail "not configured"; }
+grep -q '^CMAKE_BUILD_TYPE:STRING=Release' alone/CMakeCache.txt || fail "not optimized without a build type"
 echo "smelt is part of another project"

@@ -249,7 +249,7 @@ TEST(Log, RefusesWhatItCannotDo) {
   EXPECT_THAT(log.attach(1).error().message, HasSubstr("before"));
 }
 
-/// Two meet under a name: whether the log is kept must be the same for both, and the one that comes later is told.
+/// A name is of one thing: a communicator that comes to a log is told.
 TEST(Log, IsNoCommunicatorOfTheSameName) {
   const std::string name = "log-not-communicator-" + std::to_string(getpid());
   std::thread other([&] {
@@ -269,6 +269,7 @@ TEST(Log, IsNoCommunicatorOfTheSameName) {
   EXPECT_THAT(refused.error().message, HasSubstr("its name is that of something else, such as a log"));
 }
 
+/// Two meet under a name: whether the log is kept must be the same for both, and the one that comes later is told.
 TEST(Log, IsKeptForAllOrForNone) {
   const std::string name = "log-name-" + std::to_string(getpid());
   const int ranks[] = {0, 1};
