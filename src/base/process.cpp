@@ -20,7 +20,8 @@ namespace {
 constexpr int pid_bits = 22;  // Linux gives no pid above 2^22 (PID_MAX_LIMIT)
 constexpr std::uint64_t start_mask = (std::uint64_t{1} << (ProcessId::packed_bits - pid_bits)) - 1;
 
-// What /proc/<pid>/stat says, without allocating.
+// What /proc/<pid>/task/<pid>/stat says, without allocating. /proc/<pid>/stat says the same, but not to the process
+// itself under an emulator in user mode (QEMU), which makes up its start time; a fork inherits that one.
 struct Stat {
   char state = 0;
   long threads = 0;
@@ -47,8 +48,8 @@ bool parse_stat(char* text, Stat& stat) {
 enum class ReadStat { done, no_process, failed };
 
 ReadStat read_stat(pid_t pid, Stat& stat) {
-  char path[32];
-  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+  char path[48];
+  std::snprintf(path, sizeof path, "/proc/%d/task/%d/stat", static_cast<int>(pid), static_cast<int>(pid));
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return errno == ENOENT ? ReadStat::no_process : ReadStat::failed;
   char text[1024];
@@ -87,7 +88,7 @@ Result<ProcessId> ProcessId::self() {
   if (cached.pid == pid) return cached;
   Stat stat;
   if (read_stat(pid, stat) != ReadStat::done) {
-    return make_error(Status::io_error, "cannot read /proc/{}/stat; mount /proc to use communicators", pid);
+    return make_error(Status::io_error, "cannot read /proc/{0}/task/{0}/stat; mount /proc to use communicators", pid);
   }
   const ProcessId self{pid, stat.start_ticks};
   known.store(self.packed(), std::memory_order_relaxed);

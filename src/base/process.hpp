@@ -12,7 +12,7 @@ namespace smelt {
 /// A process. Not equal to a later one with the same pid.
 struct ProcessId {
   pid_t pid = 0;
-  std::uint64_t start_ticks = 0;  ///< since boot, field 22 of /proc/<pid>/stat
+  std::uint64_t start_ticks = 0;  ///< since boot, field 22 of /proc/<pid>/task/<pid>/stat
 
   /// The calling process. Reads /proc once per process.
   static Result<ProcessId> self();

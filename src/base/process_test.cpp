@@ -57,6 +57,30 @@ TEST(Process, IsTheCallingOneAlsoAfterAFork) {
 /// Longer than so many ticks of the clock of starting times.
 void pause_ticks(unsigned ticks) { usleep((ticks + 1) * 1'000'000 / static_cast<unsigned>(sysconf(_SC_CLK_TCK))); }
 
+// An emulator in user mode makes up what /proc/self/stat says, for a child the same as for its parent.
+TEST(Process, IsTheSameOneToOthersAsToItself) {
+  ASSERT_TRUE(ProcessId::self());
+  pause_ticks(3);
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto own = ProcessId::self();
+    const std::uint64_t word = own ? own->packed() : 0;
+    if (write(pipes[1], &word, sizeof word) == sizeof word) pause();
+    _exit(failed);
+  }
+  close(pipes[1]);
+  std::uint64_t word = 0;
+  EXPECT_EQ(read(pipes[0], &word, sizeof word), static_cast<ssize_t>(sizeof word));
+  EXPECT_EQ(ProcessId::unpacked(word).pid, child);
+  EXPECT_EQ(liveness_of(ProcessId::unpacked(word)), Liveness::alive);
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(liveness_of(ProcessId::unpacked(word)), Liveness::dead);
+  close(pipes[0]);
+}
+
 /// Asks the kernel to give the next process that pid. Needs the right to.
 bool ask_for(pid_t pid) {
   const int file = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
