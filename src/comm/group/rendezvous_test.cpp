@@ -439,15 +439,16 @@ TEST(Rendezvous, ARestartedRankStartsANewAttempt) {
   EXPECT_FALSE(exists(name));
 }
 
-// As leave_stale(), many at about the same time; of several sizes.
+// As leave_stale(), many that end at about the same time; of several sizes. The first one waits until the last one is
+// there, on a busy machine for long.
 std::vector<std::string> leave_many_stale(int many) {
   std::vector<std::string> names;
   std::vector<pid_t> founders;
   for (int i = 0; i < many; ++i) {
     names.push_back(test_name());
-    founders.push_back(fork_member(names.back(), 2 + i % 2, 0));
+    founders.push_back(fork_member(names.back(), 2 + i % 2, 0, {.timeout_s = 600.0}));
+    EXPECT_TRUE(eventually([&] { return exists(names.back()); }));
   }
-  for (const auto& name : names) EXPECT_TRUE(eventually([&] { return exists(name); }));
   for (const pid_t creator : founders) EXPECT_EQ(kill_and_wait(creator), killed);
   return names;
 }

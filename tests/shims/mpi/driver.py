@@ -233,15 +233,18 @@ def test_churn(mpi):
     soon = taken(str(communicators), str(calls), "0", SMELT_MPI_AFTER="")
     if not 0 < soon < communicators * (calls - after) // 2:
         fail(f"{soon} of {communicators} * {calls} calls were taken over")
-    late = taken(str(communicators), str(calls), "5", SMELT_MPI_AFTER="")
-    if late < 10 * communicators * calls:
+    for seconds in ("5", "40"):  # the longer, the slower this machine is at the moment
+        late = taken(str(communicators), str(calls), seconds, SMELT_MPI_AFTER="")
+        if late >= 10 * communicators * calls:
+            break
+    else:
         fail(f"a communicator that stays was not taken over: {late} calls in all")
     told = taken(str(communicators), str(calls), "0", SMELT_MPI_AFTER=str(after))
     if told < communicators * (calls - after):
         fail(f"{told} calls were taken over, with SMELT_MPI_AFTER={after}")
     def numbers_of(call):
         return [int(number) for number in re.findall(rf"MPI_{call}: taken over (\d+) times", text)]
-    for seconds in ("3", "40"):  # the longer, the slower this machine is at the moment
+    for seconds in ("3", "40"):
         text = mpi.run(2, mpi.program("churn"), "maxima", str(communicators), seconds, variables={"SMELT_VERBOSE": "1"})
         if numbers_of("Reduce_scatter_block"):
             break
