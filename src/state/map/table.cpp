@@ -410,7 +410,9 @@ void Table::finish(Word table, Word next) noexcept {
     (void)!fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(start),
                      static_cast<off_t>(bytes));
   } else {
-    madvise(base_ + start, bytes, MADV_DONTNEED);
+    // The kernel rounds up to whole pages, and the new table may begin within the last one.
+    const auto page = static_cast<Word>(sysconf(_SC_PAGESIZE));
+    madvise(base_ + start, bytes / page * page, MADV_DONTNEED);
   }
 }
 
