@@ -10,10 +10,10 @@
 #include <cstdio>
 #include <cstring>
 
+#include "shims/memory/system.hpp"
+
 namespace smelt::shims::memory {
 namespace {
-
-constexpr std::size_t page_bytes = 4096;
 
 struct Mapping {
   std::uintptr_t begin, end;
@@ -26,7 +26,7 @@ template <class Visit>
 bool each_mapping(const Visit& visit) noexcept {
   const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
-  char text[2 * page_bytes];
+  char text[8192];
   std::size_t kept = 0;
   for (bool more = true; more;) {
     const ssize_t got = read(file, text + kept, sizeof text - 1 - kept);
@@ -81,14 +81,14 @@ std::size_t move(Remap remap, std::uintptr_t from, std::size_t bytes, std::uintp
   return moved;
 }
 
-std::size_t whole_pages(std::size_t bytes) noexcept { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
+std::size_t whole_pages(std::size_t bytes) noexcept { return (bytes + page_bytes() - 1) / page_bytes() * page_bytes(); }
 
 }  // namespace
 
 void* remap_pieces(Remap remap, void* address, std::size_t before, std::size_t after, int flags) noexcept {
   const auto begin = reinterpret_cast<std::uintptr_t>(address);
   before = whole_pages(before), after = whole_pages(after);
-  if (begin % page_bytes != 0 || after < before) return nullptr;
+  if (begin % page_bytes() != 0 || after < before) return nullptr;
   const std::uintptr_t last = last_piece(begin, begin + before);
   if (last == 0) return nullptr;
   const std::size_t rest = begin + before - last, grown = rest + (after - before);

@@ -35,13 +35,18 @@ void find_mode(System& found) noexcept {
 }
 
 void find_huge_pages(System& found) noexcept {
+  constexpr std::size_t usual_bytes = std::size_t{2} << 20;
   char text[128];
   if (read_file("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", text, sizeof text) > 0) {
     found.huge_bytes = std::strtoul(text, nullptr, 10);
   }
   if (read_file("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text) == 0 || found.huge_bytes == 0) {
     found.why_not = "the kernel has no transparent huge pages";
-    found.huge_bytes = std::size_t{2} << 20;
+    found.huge_bytes = usual_bytes;
+  } else if (found.huge_bytes > usual_bytes && found.mode == Mode::automatic) {
+    // With small pages of 16 or 64 KiB it is 32 or 512 MiB: a few, or one alone, are more than may be lost.
+    found.why_not = "a huge page has more than 2 MiB";
+    found.huge_bytes = usual_bytes;
   } else if (std::strstr(text, "[always]") != nullptr) {
     found.why_not = "all memory gets huge pages already";
   } else if (std::strstr(text, "[madvise]") == nullptr) {

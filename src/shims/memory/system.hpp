@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,9 @@ constexpr int collapse = MADV_COLLAPSE;
 #else
 constexpr int collapse = 25;
 #endif
+
+/// Size of a small page: 4 KiB on x86-64, 4, 16 or 64 KiB on AArch64.
+inline std::size_t page_bytes() noexcept { return static_cast<std::size_t>(getpagesize()); }
 
 /// What `smelt run --memory=...` asks for (SMELT_MEMORY).
 enum class Mode { off, automatic, interleave, local, huge };

@@ -30,7 +30,6 @@
 namespace smelt::shims::memory {
 namespace {
 
-constexpr std::size_t small_bytes = 4096;
 constexpr int most_regions = 512;
 constexpr int most_windows = 8;                  ///< of a region, open at a time
 constexpr int most_stripes = 4;                  ///< of a region
@@ -227,7 +226,7 @@ struct Block {
 /// False where nothing is mapped any more.
 bool look_at(std::byte* block, std::size_t huge_bytes, Block* found) noexcept {
   unsigned char there[most_block_pages];
-  const std::size_t count = huge_bytes / small_bytes;
+  const std::size_t count = huge_bytes / page_bytes();
   if (count > most_block_pages || mincore(block, huge_bytes, there) != 0) return false;
   *found = {};
   for (std::size_t i = 0; i < count; ++i) {
@@ -241,7 +240,7 @@ bool look_at(std::byte* block, std::size_t huge_bytes, Block* found) noexcept {
 /// Nearly all pages are there: a huge page makes the process at most a twentieth larger.
 bool is_full(std::byte* block, std::size_t huge_bytes) noexcept {
   Block found;
-  return look_at(block, huge_bytes, &found) && found.pages * 100 >= static_cast<int>(huge_bytes / small_bytes) * 95;
+  return look_at(block, huge_bytes, &found) && found.pages * 100 >= static_cast<int>(huge_bytes / page_bytes()) * 95;
 }
 
 /// Whether the small page that is there has been written with anything but zeros, as far as one line in eight shows.
@@ -249,7 +248,8 @@ bool has_content(std::byte* page) noexcept {
   constexpr int lines = 8;
   std::uint64_t words[lines][8] = {};
   iovec from[lines];
-  for (int i = 0; i < lines; ++i) from[i] = {page + small_bytes / lines * static_cast<std::size_t>(i), sizeof words[i]};
+  for (int i = 0; i < lines; ++i)
+    from[i] = {page + page_bytes() / lines * static_cast<std::size_t>(i), sizeof words[i]};
   // By the kernel: the program may have protected it by a way that is not seen here.
   const iovec to = {words, sizeof words};
   if (process_vm_readv(getpid(), &to, 1, from, lines, 0) != static_cast<ssize_t>(sizeof words)) return false;
@@ -259,12 +259,12 @@ bool has_content(std::byte* page) noexcept {
 /// Of pages spread over a window: whether all are there and nearly all have content.
 bool has_content(const Window& window) noexcept {
   constexpr int wanted = 64;
-  const std::size_t pages = size_of(window.begin, window.end) / small_bytes;
+  const std::size_t pages = size_of(window.begin, window.end) / page_bytes();
   int written = 0;
   for (int i = 0; i < wanted; ++i) {
-    auto* const page = window.begin + (pages * static_cast<std::size_t>(2 * i + 1) / (2 * wanted)) * small_bytes;
+    auto* const page = window.begin + (pages * static_cast<std::size_t>(2 * i + 1) / (2 * wanted)) * page_bytes();
     unsigned char there = 0;
-    if (mincore(page, small_bytes, &there) != 0 || (there & 1) == 0) return false;
+    if (mincore(page, page_bytes(), &there) != 0 || (there & 1) == 0) return false;
     written += has_content(page);
   }
   return written * 100 >= wanted * 95;
@@ -347,7 +347,7 @@ void free_window(Window& window) noexcept {
 /// Whether its first page was touched, or a page near it. The allocator has touched that of its allocations.
 bool is_begun(const Region& region) noexcept {
   unsigned char there = 0;
-  if (mincore(region.first_page, small_bytes, &there) == 0 && (there & 1) != 0) return true;
+  if (mincore(region.first_page, page_bytes(), &there) == 0 && (there & 1) != 0) return true;
   Block found;
   return look_at(region.begin, system().huge_bytes, &found) && found.pages > 0;
 }
@@ -421,7 +421,7 @@ bool look_at_windows(Region& region) noexcept {
 
 bool is_there(std::byte* page) noexcept {
   unsigned char there = 0;
-  return mincore(page, small_bytes, &there) == 0 && (there & 1) != 0;
+  return mincore(page, page_bytes(), &there) == 0 && (there & 1) != 0;
 }
 
 bool may_fill(Window& window) noexcept {
@@ -540,8 +540,9 @@ void look_at_nodes(Region& region) noexcept {
   constexpr int wanted = 64, enough = 16;
   void* pages[wanted];
   int nodes[wanted];
-  const std::size_t count = size_of(region.begin, region.end) / small_bytes;
-  for (int i = 0; i < wanted; ++i) pages[i] = region.begin + count * static_cast<std::size_t>(i) / wanted * small_bytes;
+  const std::size_t count = size_of(region.begin, region.end) / page_bytes();
+  for (int i = 0; i < wanted; ++i)
+    pages[i] = region.begin + count * static_cast<std::size_t>(i) / wanted * page_bytes();
   if (syscall(SYS_move_pages, 0, static_cast<unsigned long>(wanted), pages, nullptr, nodes, 0) != 0) {
     region.placed = true;  // forbidden
     return;
@@ -747,10 +748,11 @@ void in_child() noexcept {
 /// A page that the kernel clears in children.
 int* find_own_process() noexcept {
   static constinit int without = 1;
-  const long page = syscall(SYS_mmap, nullptr, small_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const long page =
+      syscall(SYS_mmap, nullptr, page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == -1) return &without;
   auto* const found = reinterpret_cast<int*>(page);
-  syscall(SYS_madvise, found, small_bytes, MADV_WIPEONFORK);
+  syscall(SYS_madvise, found, page_bytes(), MADV_WIPEONFORK);
   *found = 1;
   return found;
 }
@@ -778,8 +780,8 @@ void add(const void* memory, std::byte* begin, std::byte* end, std::size_t size,
   region->begin = begin;
   region->end = end;
   const auto start = reinterpret_cast<std::uintptr_t>(memory);
-  region->first_page = reinterpret_cast<std::byte*>(start / small_bytes * small_bytes);
-  region->end_page = reinterpret_cast<std::byte*>((start + size + small_bytes - 1) / small_bytes * small_bytes);
+  region->first_page = reinterpret_cast<std::byte*>(start / page_bytes() * page_bytes());
+  region->end_page = reinterpret_cast<std::byte*>((start + size + page_bytes() - 1) / page_bytes() * page_bytes());
   region->refused = region->advised = refused;
   region->placed = found.nodes == 1 || found.mode != Mode::automatic;
   region->anywhere = found.nodes == 1;
