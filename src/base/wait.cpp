@@ -6,6 +6,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include <algorithm>
@@ -115,15 +118,19 @@ bool wait_detail::has_monitor() noexcept {
 
 #elif defined(__aarch64__)
 
-bool wait_detail::has_monitor() noexcept { return true; }
+/// Without the kernel's event stream, nothing ends WFE where the line is not written.
+bool wait_detail::has_monitor() noexcept {
+  static const bool ends = (getauxval(AT_HWCAP) & HWCAP_EVTSTRM) != 0;
+  return ends;
+}
 
 void wait_detail::rest(const void* watch, bool (*ready)(void*), void* condition) noexcept {
   if (watch == nullptr) {
     relax();
     return;
   }
-  // The exclusive load arms the monitor, and its loss ends WFE. The kernel's event stream ends it, too, some thousand
-  // times a second.
+  // The exclusive load arms the monitor, and its loss ends WFE. The event stream ends it, too, some thousand times a
+  // second.
   std::uint32_t value;
   asm volatile("ldxr %w0, [%1]" : "=r"(value) : "r"(watch) : "memory");
   if (!ready(condition)) asm volatile("wfe" : : : "memory");

@@ -67,7 +67,7 @@ struct alignas(separation_bytes) Parking {
 namespace wait_detail {
 void wake(Parking& parking) noexcept;
 
-/// Whether the CPU can wait for a cache line in user mode (x86: WAITPKG; AArch64: WFE, always).
+/// Whether the CPU can wait for a cache line in user mode (x86: WAITPKG; AArch64: WFE, if the kernel ends it, too).
 bool has_monitor() noexcept;
 
 /// Rests until the line of `watch` (may be null) is written, or about a microsecond has passed. Returns immediately if

@@ -7,6 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -461,7 +466,9 @@ TEST(Waiter, SuppressedItSpinsAsLongAsThatHelps) {
 TEST(Waiter, YieldsForEverIfToldTo) { EXPECT_EQ(yields_before_sleep(config_of(WaitMode::yield), 10, true), 10); }
 
 TEST(Monitor, IsFoundWhereTheKernelSeesIt) {
-#if defined(__x86_64__)
+#if defined(__aarch64__)
+  EXPECT_EQ(wait_detail::has_monitor(), (getauxval(AT_HWCAP) & HWCAP_EVTSTRM) != 0);
+#elif defined(__x86_64__)
   std::ifstream file("/proc/cpuinfo");
   const std::string info((std::istreambuf_iterator<char>(file)), {});
   if (info.empty()) GTEST_SKIP() << "no /proc/cpuinfo";
