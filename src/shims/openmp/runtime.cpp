@@ -662,6 +662,10 @@ void prepare(const Symbol& symbol, const Runtime& below) noexcept {
 void* Runtime::find(const char* name, const char* version) const noexcept {
   if (global) return SymbolScope(family).find(name, version);
   if (library == nullptr) return SymbolScope().find(name, version);
+  // In memory first: in a region within a library's constructor, the master holds the loader's lock and waits for the
+  // thread that asks, which must not wait for that lock.
+  const LoadedObject object = LoadedObject::with(reinterpret_cast<const void*>(code.begin));
+  if (const ElfW(Sym)* const symbol = object.find(name, version)) return object.address_of(*symbol);
   return SymbolScope(*static_cast<const link_map*>(library)).find(name, version);
 }
 

@@ -1,6 +1,7 @@
 // Constructors that look functions up, as those of OpenGL's libraries do:
 //   FIRST    a library whose constructor looks something up before it is done
-//   SECOND   one that needs it, and finds in its own constructor that it is done
+//   SECOND   one that needs it, and finds in its own constructor that it is done; a region there calls functions of the
+//            runtime for the first time, in threads that do not load the library
 //   THIRD    one that needs the second, as a module that a program loads
 //   none     a program that is linked with the third, or loads the one that its argument names
 #include <dlfcn.h>
@@ -27,7 +28,12 @@ extern "C" int first_threads() { return omp_get_max_threads(); }
 
 namespace {
 int first_was_ready = 0;
-[[gnu::constructor]] void begin() { first_was_ready = first_is_ready; }
+[[gnu::constructor]] void begin() {
+  int answers = 0;
+#pragma omp parallel num_threads(3) reduction(+ : answers)
+  if (omp_get_thread_num() != 0) answers += omp_get_team_size(1) == 3 && omp_get_ancestor_thread_num(0) == 0 ? 1 : 0;
+  first_was_ready = first_is_ready * (answers == 2 ? 1 : 0);
+}
 }  // namespace
 
 extern "C" int second_threads(int threads) {
