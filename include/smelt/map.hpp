@@ -157,7 +157,8 @@ class Map {
   /// Attaches to a map that another process has created. Errors: not_found, invalid_argument for other types.
   static Result<Map> attach(const std::string& name) { return made(map_detail::attach(name, shape.geometry)); }
 
-  /// Opens a kept map, whether it is in use or not. Errors: as attach(); bad_format if its file has been cut off.
+  /// Opens a kept map, whether it is in use or not. Errors: as attach(); bad_format if its file has been cut off or
+  /// damaged. Cost: of a map that is not in use, reads the table.
   static Result<Map> open(const std::string& name) { return made(map_detail::open(name, shape.geometry)); }
 
   /// The value of a key.
@@ -285,7 +286,8 @@ class Map {
   }
 
   /// All keys and values at one moment. Updates of others wait meanwhile, lookups do not. This thread must not make
-  /// updates meanwhile. Cost: as for_each(), and owns every bucket for a while.
+  /// updates meanwhile. Empty in a fork if 4095 processes use the map, as more cannot: its updates are refused, too.
+  /// Cost: as for_each(), and owns every bucket for a while.
   std::vector<std::pair<Key, Value>> snapshot() const {
     std::vector<std::pair<Key, Value>> all;
     auto add = [&](const Key& key, const Value& value) { all.emplace_back(key, value); };

@@ -86,6 +86,9 @@ struct Bucket {
   AtomicWord* cell(std::size_t index, std::size_t cell_words) noexcept {
     return reinterpret_cast<AtomicWord*>(this) + header_words + index * cell_words;
   }
+  const AtomicWord* cell(std::size_t index, std::size_t cell_words) const noexcept {
+    return const_cast<Bucket*>(this)->cell(index, cell_words);
+  }
 };
 
 /// Tells whether a chain is still what it was (rule 4): then what a reader has copied out of it is consistent.
@@ -556,6 +559,7 @@ class Table {
   Word table_of(Word log2) const noexcept;  ///< where a table of that size lies
   Word follow(Word table) const noexcept { return table_of((table & log2_mask) + 1); }
   Word table_bytes(Word table) const noexcept;
+  Word end_of(Word table) const noexcept { return (table & ~log2_mask) + table_bytes(table); }
   Bucket* bucket_of(Word table, Word index) const noexcept;
   Bucket* new_bucket() noexcept;  ///< empty, live; null: no memory
   /// remove() of the last key of an overflow bucket.
@@ -574,6 +578,7 @@ class Table {
   void read_all(Word table, Word index, Visit visit, void* context) const;
   bool is_dead(Word owner) const noexcept;
   void sweep(Word table) noexcept;  ///< takes over what the dead own
+  void sweep_all() noexcept;        ///< the same of all tables, before this process owns anything
 
   Word take_block(int size_class) noexcept;  ///< offset of memory; 0: there is none
   void give_block(Word offset, int size_class) noexcept;
@@ -582,6 +587,11 @@ class Table {
   bool back(Word from, Word to) noexcept;  ///< makes sure that there is memory
   /// Whether the first free blocks lie where blocks can be.
   bool has_possible_blocks() const noexcept;
+
+  /// Whether all that the operations follow is in the memory, and without circles: chains, free blocks, strings. Not
+  /// while others change the map. Cost: reads the table and all overflow buckets.
+  bool can_be_followed() const;
+  class Walk;
 
   std::byte* base_ = nullptr;
   int fd_ = -1;          ///< of the memory; -1: of this process alone

@@ -41,7 +41,7 @@ inline bool has_value(const Table& table, Word reference, std::string_view value
   std::size_t words = 0;
   const AtomicWord* text = table.text_of(reference, &words);
   const Lengths lengths = lengths_of(text);
-  return lengths.value == value.size() && equal(text + 1 + words_of(lengths.key), value);
+  return lengths.fit(words) && lengths.value == value.size() && equal(text + 1 + words_of(lengths.key), value);
 }
 
 inline void copy_value(const Table& table, Word reference, std::string& value) {
@@ -151,7 +151,8 @@ inline MapAnswer erase(Table& table, std::string_view key, Word hash) noexcept {
 inline void read_cell(const Table& table, const Word* cell, std::string& key, std::string& value) {
   std::size_t words = 0;
   const AtomicWord* at = table.text_of(cell[1], &words);
-  copy(key, at + 1, lengths_of(at).key);
+  const Lengths lengths = lengths_of(at);
+  if (lengths.fit(words)) copy(key, at + 1, lengths.key);  // otherwise its file has been damaged
   copy_value(table, cell[1], value);
 }
 

@@ -22,6 +22,7 @@
 #include "base/error.hpp"
 #include "base/process.hpp"
 #include "machine/topology/numa.hpp"
+#include "state/map/blocks.hpp"
 #include "state/map_names.hpp"
 #include "state/maps.hpp"
 
@@ -75,6 +76,13 @@ Result<void> check_options(const MapOptions& options) {
 
 Word reach_of(const MapOptions& options) {
   return std::min<Word>(options.most_bytes, most_reach) / huge_page * huge_page;
+}
+
+/// The same of a map in a file, which has a limit of its own.
+Result<Word> reach_in_file(const MapOptions& options) {
+  const Word reach = std::min(reach_of(options), most_file_bytes() / huge_page * huge_page);
+  if (reach != 0) return reach;
+  return make_error(Status::out_of_memory, "a map needs a file of 2 MiB at least; raise `ulimit -f`");
 }
 
 std::string kept_name(const std::string& name) { return fmt::format("/{}{}", kept_prefix, name); }
@@ -282,7 +290,12 @@ Result<std::shared_ptr<Table>> enter_as(int fd, const std::string& name, const G
 Result<std::shared_ptr<Table>> make_memory(int fd, const std::string& name, const Geometry& geometry,
                                            const MapOptions& options, bool strings) {
   auto memory = std::make_shared<Memory>();
-  auto done = memory->map(fd, reach_of(options));
+  const auto reach = fd >= 0 ? reach_in_file(options) : reach_of(options);
+  if (!reach) {
+    close(fd);
+    return reach.error();
+  }
+  auto done = memory->map(fd, *reach);
   if (done) done = memory->format(name, geometry, options, strings);
   if (done) done = memory->enter();
   if (!done) return done.error();
@@ -387,12 +400,12 @@ Result<void> Memory::format(const std::string& name, const Geometry& geometry, c
   made.used.store(header_bytes, std::memory_order_relaxed);
   made.backed.store(header_bytes, std::memory_order_relaxed);
   const Word table = table_of(made.first_log2);
-  const Word end = (table & ~log2_mask) + table_bytes(table);
+  const Word end = end_of(table);
   if (made.first_log2 >= most_doublings || end > reach_) {
-    return make_error(Status::invalid_argument,
-                      "a map of {} keys of {} bytes does not fit into the half of {} bytes; {}", options.capacity,
-                      geometry.key_bytes + geometry.value_bytes, reach_,
-                      reach_ == reach_of(options) ? "raise most_bytes" : "there is no more address space");
+    return make_error(
+        Status::invalid_argument, "a map of {} keys of {} bytes does not fit into the half of {} bytes; {}",
+        options.capacity, geometry.key_bytes + geometry.value_bytes, reach_,
+        reach_ == reach_of(options) ? "raise most_bytes" : "this process may have no more; raise `ulimit -v` and `-f`");
   }
   if (!is_available(table_bytes(table)) || !back(table & ~log2_mask, end)) {
     return make_error(Status::out_of_memory, "no {} bytes of memory for a map of {} keys; free some or ask for less",
@@ -419,7 +432,7 @@ bool Memory::is_possible() const {
     const Word log2 = table & log2_mask;
     return log2 >= shared.first_log2 && log2 < most_doublings &&
            Word{1} << log2 <= reach_ / (geometry.bucket_words * sizeof(Word)) && table == table_of(log2) &&
-           (table & ~log2_mask) + table_bytes(table) <= reach_;
+           end_of(table) <= reach_;
   };
   const Word next = shared.next.load(std::memory_order_relaxed);
   if (!is_table(shared.active.load(std::memory_order_relaxed)) || (next != 0 && !is_table(next))) return false;
@@ -428,22 +441,38 @@ bool Memory::is_possible() const {
          shared.backed.load(std::memory_order_relaxed) <= reach_ / 2 && has_possible_blocks();
 }
 
+// Those that use a kept map have looked at it before, and change it meanwhile. Some may come and go during a look, so
+// that it is repeated.
+bool Memory::is_followed_safely() const {
+  if ((header().flags & is_kept) == 0) return true;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    if (is_used(fd_) || can_be_followed()) return true;
+  }
+  return false;
+}
+
 Result<void> Memory::whole() const {
   const auto file_bytes = [this] {
     struct stat status = {};
     return fstat(fd_, &status) == 0 ? static_cast<Word>(status.st_size) : 0;
   };
+  const auto damaged = [this] {
+    const auto& name = header().name;
+    return make_error(Status::bad_format, "map '{}' has been damaged; remove it",
+                      std::string_view(name, strnlen(name, sizeof name)));
+  };
   if (file_bytes() >= header_bytes) {
-    if (!is_possible()) {
-      const auto& name = header().name;
-      return make_error(Status::bad_format, "map '{}' has been damaged; remove it",
-                        std::string_view(name, strnlen(name, sizeof name)));
-    }
+    if (!is_possible()) return damaged();
     // Others may let it grow meanwhile: the file first, then, with release, what is read here. So its size is asked for
     // afterwards.
     const Word table = header().active.load(std::memory_order_acquire);
+    const Word next = header().next.load(std::memory_order_acquire);
     const Word backed = header().backed.load(std::memory_order_acquire);
-    if (file_bytes() >= std::max((table & ~log2_mask) + table_bytes(table), backed)) return {};
+    const Word end = std::max(end_of(table), next == 0 ? 0 : end_of(next));
+    if (file_bytes() >= std::max(end, backed)) {
+      if (is_followed_safely()) return {};
+      return damaged();
+    }
   }
   return make_error(Status::bad_format, "map '{}' has been cut off; remove it", header().name);
 }
@@ -464,7 +493,12 @@ Result<void> Memory::enter() {
                       "seen; run all processes in one",
                       header().name);
   }
-  if (join()) return {};
+  const bool is_alone = (header().flags & is_kept) != 0 && !is_used(fd_);
+  if (join()) {
+    // A chain may have the owner that is now this process: of one that ended while its threads still made updates.
+    if (is_alone) sweep_all();
+    return {};
+  }
   shared_ = false;
   return make_error(Status::not_supported, "map '{}' is in use by {} processes; more cannot take part", header().name,
                     most_members);

@@ -47,14 +47,15 @@ class Memory final : public Table {
   /// Joins a map that others may use already.
   Result<void> enter();
 
-  /// Whether the file still has all memory that its header says is in use, and the header is one that maps write.
-  /// Errors: bad_format.
+  /// Whether the file still has all memory that its header says is in use, and the header is one that maps write. Of a
+  /// kept map that nobody uses, also whether the chains can be followed. Errors: bad_format.
   Result<void> whole() const;
 
   MapState state() const;
 
  private:
   bool is_possible() const;
+  bool is_followed_safely() const;
 
   void* reserved_ = nullptr;
   std::size_t reserved_bytes_ = 0;

@@ -233,6 +233,72 @@ TEST_F(NamedMapTest, IsNotUsedOnceItsHeaderHasBeenDamaged) {
   EXPECT_EQ(Numbers::open(name)->get(1), 2u);
 }
 
+/// What operations follow, or wait for.
+TEST_F(NamedMapTest, IsNotUsedOnceItsChainsHaveBeenDamaged) {
+  using map_detail::Bucket;
+  using map_detail::Table;
+  const std::pair<const char*, void (*)(Table&, Bucket&)> damages[] = {
+      {"out of the memory", [](Table& table, Bucket& home) { home.link = table.header().reach; }},
+      {"within a line", [](Table&, Bucket& home) { home.link += 8; }},
+      {"to another block", [](Table& table, Bucket& home) { home.link = table.header().used - 64; }},
+      {"in a circle", [](Table& table, Bucket& home) { table.at(home.link)->link = home.link.load(); }},
+      {"no bucket", [](Table&, Bucket& home) { home.word &= ~map_detail::live_bit; }},
+      {"moved", [](Table&, Bucket& home) { home.word |= map_detail::moved_bit; }},
+      {"too many keys", [](Table&, Bucket& home) { home.word |= map_detail::valid_mask; }},
+      {"free, but used", [](Table& table, Bucket& home) { table.header().free_lists[1] = home.link / 64; }},
+  };
+  for (const auto& [what, damage] : damages) {
+    {
+      auto map = *create(true);
+      for (std::uint64_t key = 0; key < 1000; ++key) ASSERT_TRUE(map.put(key, key));
+      const auto table = *map_detail::create_shared(name, map_detail::geometry_of(8, 8), {.keep = true});
+      const auto active = table->header().active.load();
+      map_detail::Word bucket = active & ~map_detail::log2_mask;
+      while (table->at(bucket)->link == 0) bucket += 128;
+      damage(*table, *table->at(bucket));
+    }
+    SCOPED_TRACE(what);
+    expect_error(Numbers::open(name), Status::bad_format, "has been damaged");
+    expect_error(create(true), Status::bad_format, "has been damaged");
+    expect_error(inspect_map(name), Status::bad_format, "has been damaged");
+    EXPECT_TRUE(remove_map(name));
+  }
+}
+
+/// A process that ends while its threads make updates may give its number up before its chains.
+TEST_F(NamedMapTest, HasNoOwnerWhenNobodyUsesIt) {
+  ASSERT_TRUE(create(true));
+  const auto owner_of_first = [&](map_detail::Word added) {
+    const auto table = *map_detail::create_shared(name, map_detail::geometry_of(8, 8), {.keep = true});
+    auto& word = table->at(table->header().active & ~map_detail::log2_mask)->word;
+    return word.fetch_or(added) & map_detail::owner_mask;
+  };
+  EXPECT_EQ(owner_of_first(1), 0u);
+  EXPECT_EQ(owner_of_first(0), 0u) << "or this process would wait for itself";
+}
+
+/// A map that dead processes were changing is none that has been damaged.
+TEST_F(NamedMapTest, IsUsedWhateverItsLastProcessDid) {
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    if (child == 0) {
+      auto map = StringMap::create_shared(name, {.capacity = 10, .keep = true});
+      for (int i = 0; map; ++i) {
+        const std::string key = std::to_string(i * 7919 % 3000);
+        (void)(i % 3 == 0 ? map->erase(key) : map->put(key, std::string(i % 500, 'v')));
+      }
+      _exit(1);
+    }
+    usleep(1000u * (1 + round % 7));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    const auto map = StringMap::open(name);
+    EXPECT_TRUE(map || map.error().status == Status::not_found) << map.error().message;
+  }
+}
+
 /// As a copy that did not fit, which would end the program with SIGBUS.
 TEST_F(NamedMapTest, IsNotUsedOnceItHasBeenCutOff) {
   ASSERT_TRUE(create(true)->put(1, 2));
@@ -264,15 +330,16 @@ TEST_F(NamedMapTest, IsWholeWhileItGrows) {
   EXPECT_EQ(refused, "");
 }
 
-/// Calls `create` in a process with a limit; its exit status is the error's.
-int status_under(int resource, rlim_t most, const std::function<Result<Numbers>()>& create) {
+/// Calls `create` in a process with a limit, and adds keys to the map; its exit status is that of the first error.
+int status_under(int resource, rlim_t most, const std::function<Result<Numbers>()>& create, std::uint64_t keys = 0) {
   const pid_t child = fork();
   if (child == 0) {
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit limit = {most, most};
     setrlimit(static_cast<__rlimit_resource>(resource), &limit);
-    const auto map = create();
-    _exit(map ? 0 : -static_cast<int>(map.error().status));
+    auto map = create();
+    auto status = map ? Status::ok : map.error().status;
+    for (std::uint64_t key = 0; key < keys && status == Status::ok; ++key) status = map->put(key, key).status;
+    _exit(-static_cast<int>(status));
   }
   int status = 0;
   waitpid(child, &status, 0);
@@ -281,6 +348,15 @@ int status_under(int resource, rlim_t most, const std::function<Result<Numbers>(
 
 TEST_F(NamedMapTest, SaysWhatTheSystemRefuses) {
   EXPECT_EQ(status_under(RLIMIT_FSIZE, 4096, [&] { return create(); }), -static_cast<int>(Status::out_of_memory));
+  constexpr rlim_t few = rlim_t{4} << 20;
+  const auto limited = [&](std::uint64_t keys) {
+    return status_under(
+        RLIMIT_FSIZE, few, [&] { return create(); }, keys);
+  };
+  EXPECT_EQ(limited(0), 0) << "the map reserves less";
+  EXPECT_EQ(limited(1'000'000), -static_cast<int>(Status::out_of_memory));
+  const auto large = *create();
+  EXPECT_EQ(limited(10'000), 0) << "of a process without a limit";
 #ifndef SMELT_SANITIZED  // whose checks of calls open pipes
   EXPECT_EQ(status_under(RLIMIT_NOFILE, 0, [&] { return create(); }), -static_cast<int>(Status::io_error))
       << "and not that somebody else holds the lock";

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,36 +17,19 @@
 #include "base/clock.hpp"
 #include "base/process.hpp"
 #include "base/wait.hpp"
-#include "smelt/map_table.hpp"
+#include "state/map/blocks.hpp"
 
 namespace smelt::map_detail {
 namespace {
 
-constexpr std::size_t line = 64;
 constexpr Word buckets_per_help = 8;
 constexpr Word checks_per_help = 64;
 constexpr std::uint64_t look_interval_ns = 1'000'000;
-
-constexpr int offset_bits = 34;  // of a block, in lines: 1 TiB
-constexpr Word offset_mask = (Word{1} << offset_bits) - 1;
 
 [[maybe_unused]] const int watches_forks =
     pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
 
 std::mutex renewing;
-
-// Blocks have 64, 128, 192, 256, 384, 512, 768, ... bytes.
-std::size_t block_bytes(int size_class) {
-  if (size_class == 0) return line;
-  const int doublings = (size_class + 1) / 2;
-  return size_class % 2 != 0 ? line << doublings : (line + line / 2) << doublings;
-}
-
-int class_of(std::size_t bytes) {
-  if (bytes <= line) return 0;
-  const int doublings = std::bit_width((bytes - 1) / line);  // of a line, to a power of 2 that is enough
-  return bytes <= (line + line / 2) << (doublings - 1) && doublings > 1 ? 2 * (doublings - 1) : 2 * doublings - 1;
-}
 
 /// Threads that work at the same time have different ones, as long as there are not many.
 std::size_t stash_of_this_thread() {
@@ -152,11 +137,15 @@ bool Table::join() noexcept {
     // From here on, others that meet a chain of the dead process wait for this one.
     if (!header().members[index].compare_exchange_strong(expected, process, std::memory_order_acq_rel)) continue;
     owner_.store(index + 1, std::memory_order_relaxed);
-    sweep(header().active.load(std::memory_order_acquire));
-    if (const Word next = header().next.load(std::memory_order_acquire)) sweep(next);
+    sweep_all();
     return true;
   }
   return false;
+}
+
+void Table::sweep_all() noexcept {
+  sweep(header().active.load(std::memory_order_acquire));
+  if (const Word next = header().next.load(std::memory_order_acquire)) sweep(next);
 }
 
 // Releases the chains that this number owns, which belong to a dead process that had the number before.
@@ -179,14 +168,22 @@ void Table::leave() noexcept {
 
 // ---- memory ---------------------------------------------------------------------------------
 
+Word most_file_bytes() noexcept {
+  rlimit most{};
+  return getrlimit(RLIMIT_FSIZE, &most) == 0 ? most.rlim_cur : ~Word{0};
+}
+
 bool Table::back(Word from, Word to) noexcept {
   if (fd_ < 0) return true;
+  struct stat file = {};
+  // What the file has already, others may have added who may add more.
+  const bool allowed = to <= most_file_bytes() || (fstat(fd_, &file) == 0 && to <= static_cast<Word>(file.st_size));
   constexpr Word piece = Word{32} << 20;  // limited, since a signal undoes a whole call
   for (Word done = from; done < to;) {
     const Word bytes = std::min(piece, to - done);
-    if (fallocate(fd_, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) {
+    if (allowed && fallocate(fd_, 0, static_cast<off_t>(done), static_cast<off_t>(bytes)) == 0) {
       done += bytes;
-    } else if (errno != EINTR) {
+    } else if (!allowed || errno != EINTR) {
       if (from != 0) header().refused.fetch_add(1, std::memory_order_relaxed);  // else there is no header yet
       return false;
     }
@@ -203,8 +200,8 @@ Word Table::take_stashed(int size_class) noexcept {
   const Word reference = stashed.exchange(0, std::memory_order_acquire);
   if (reference == 0) return 0;
   const int found = static_cast<int>(reference >> offset_bits);
-  if (found == size_class) return (reference & offset_mask) * line;
-  push_block((reference & offset_mask) * line, found);
+  if (found == size_class) return offset_of(reference);
+  push_block(offset_of(reference), found);
   return 0;
 }
 
@@ -240,7 +237,7 @@ Word Table::take_block(int size_class) noexcept {
 
 bool Table::has_possible_blocks() const noexcept {
   const auto is_block = [&](Word reference, int size_class) {
-    const Word offset = (reference & offset_mask) * line;
+    const Word offset = offset_of(reference);
     return offset == 0 || (offset >= sizeof(Header) && offset + block_bytes(size_class) <= header().reach / 2);
   };
   for (int size_class = 0; size_class < static_cast<int>(std::size(header().free_lists)); ++size_class) {
@@ -291,11 +288,11 @@ Word Table::store_text(const char* key, std::size_t key_bytes, const char* value
 }
 
 void Table::drop_text(Word reference) noexcept {
-  give_block((reference & offset_mask) * line, static_cast<int>(reference >> offset_bits));
+  give_block(offset_of(reference), static_cast<int>(reference >> offset_bits));
 }
 
 const AtomicWord* Table::text_of(Word reference, std::size_t* words) const noexcept {
-  const Word offset = (reference & offset_mask) * line, size_class = reference >> offset_bits;
+  const Word offset = offset_of(reference), size_class = reference >> offset_bits;
   const Word bytes = size_class < std::size(header().free_lists) ? block_bytes(static_cast<int>(size_class)) : 0;
   if (bytes == 0 || offset < sizeof(Header) || offset + bytes > header().backed.load(std::memory_order_relaxed)) {
     *words = 0;  // the reference comes from memory that has been reused
@@ -356,7 +353,7 @@ void Table::overflowed(Word table) noexcept {
     return;
   }
   const Word next = follow(table);
-  const Word end = (next & ~log2_mask) + table_bytes(next);
+  const Word end = end_of(next);
   if (end > header().reach || log2 + 1 >= most_doublings) return;
   // All steps are idempotent, so that another process can repeat them if this one dies.
   if (!back(next & ~log2_mask, end)) return;
