@@ -83,7 +83,7 @@ struct LogConfiguration {
 /// The functions of a replica's state. With `apply`, commands are delivered during the replica's calls, as soon as they
 /// are known; without it, they are delivered by next().
 /// Must be deterministic: the same commands lead to the same state, independent of process, addresses, time and hash
-/// seeds.
+/// seeds. An exception that leaves one of them ends the process.
 struct StateMachine {
   void* context = nullptr;
   void (*apply)(void* context, const Entry& entry) = nullptr;

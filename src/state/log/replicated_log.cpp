@@ -82,7 +82,7 @@ Result<Replica> ReplicatedLog::attach(int rank, const StateMachine& machine) {
     return refuse("needs apply, save and load: the log is kept, and its state with it");
   }
   if (space_->layout().part(rank).attached.exchange(1, std::memory_order_acq_rel) != 0) {
-    return refuse("has been attached before; its replica is gone for good");
+    return refuse("has been attached before; each can be once");
   }
   return Replica(std::make_unique<state::log::Replica>(space_, rank, machine));
 }
