@@ -241,7 +241,9 @@ class Communicator {
 
   /// Starts one pinned thread per rank, runs f in each and waits for all. The calling thread is rank 0; its affinity is
   /// restored. A rank whose f has returned has left: ranks that still need it get Status::broken. The next run()
-  /// attaches all ranks again.
+  /// attaches all ranks again. If f throws on a rank, the exception ends there, the result names the first one, and the
+  /// communicator is broken from then on: collectives of this and of every later run() return Status::broken.
+  /// Errors: invalid_argument, without an effect, if a thread is attached to one of the ranks, as within run() itself.
   Result<void> run(const std::function<void(Rank&)>& f);
 
   /// Attaches the calling thread to rank `rank`. At most one thread can be attached to a rank at a time; ranks can be
@@ -255,6 +257,12 @@ class Communicator {
  private:
   friend struct comm::TunerAccess;
   explicit Communicator(std::shared_ptr<comm::CommunicatorState> state);
+  /// Marks all ranks of this process as attached, or none.
+  Result<void> take_own_ranks();
+  /// Attaches the calling thread to a rank that is marked.
+  Result<Rank> attach_taken(int rank);
+  /// Of ranks that are marked and that no thread has attached to.
+  void release(std::span<const int> ranks) noexcept;
   std::shared_ptr<comm::CommunicatorState> state_;
 };
 

@@ -166,7 +166,8 @@ void smelt_communicator_free(smelt_communicator* communicator);
 int smelt_communicator_size(const smelt_communicator* communicator);
 
 /* Runs f(rank, context) in one pinned thread per rank and waits for all. The caller is rank 0, or the first of the
- * ranks that this process brings. */
+ * ranks that this process brings. Errors: SMELT_INVALID_ARGUMENT, without an effect, if a thread is attached to one of
+ * the ranks, as within smelt_communicator_run itself. */
 int smelt_communicator_run(smelt_communicator* communicator, void (*f)(smelt_rank* rank, void* context), void* context);
 
 /* Attaches the calling thread to rank `rank`, until smelt_rank_free. That waits for the collectives that were started;

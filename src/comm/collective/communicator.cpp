@@ -231,14 +231,38 @@ Result<Rank> Communicator::attach(int rank) {
   if (endpoint.attached.exchange(true, std::memory_order_acquire)) {
     return make_error(Status::invalid_argument, "attach: rank {} is attached already", rank);
   }
+  return attach_taken(rank);
+}
+
+Result<Rank> Communicator::attach_taken(int rank) {
   if (state_->options.pin) {
     const int pu = state_->machine.pus[static_cast<std::size_t>(group().pus[static_cast<std::size_t>(rank)])].os_index;
     if (auto pinned = pin_this_thread(pu); !pinned) {
-      endpoint.attached.store(false, std::memory_order_release);
+      release(std::span(&rank, 1));
       return pinned.error();
     }
   }
   return Rank(state_, rank, Rank::Attached{});
+}
+
+void Communicator::release(std::span<const int> ranks) noexcept {
+  for (const int rank : ranks) {
+    state_->endpoints[static_cast<std::size_t>(rank)]->attached.store(false, std::memory_order_release);
+  }
+}
+
+Result<void> Communicator::take_own_ranks() {
+  const auto ranks = state_->own_ranks();
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    // Acquire as in attach(). The threads that attach are started after this.
+    auto& attached = state_->endpoints[static_cast<std::size_t>(ranks[i])]->attached;
+    if (!attached.exchange(true, std::memory_order_acquire)) continue;
+    release(ranks.first(i));
+    return make_error(Status::invalid_argument,
+                      "run: rank {} is attached already, by another run() or by attach(); wait until it has left",
+                      ranks[i]);
+  }
+  return {};
 }
 
 Result<Communicator> Communicator::subset(std::span<const int> ranks) const {
@@ -250,8 +274,8 @@ Result<Communicator> Communicator::subset(std::span<const int> ranks) const {
 }
 
 Result<void> Communicator::run(const std::function<void(Rank&)>& f) {
+  if (auto taken = take_own_ranks(); !taken) return taken.error();
   const SavedAffinity callers_affinity;
-  std::atomic<bool> cancelled{false};
   std::mutex first_error_mutex;
   Error first_error;
   const auto give_up = [&](Error error) {
@@ -260,7 +284,7 @@ Result<void> Communicator::run(const std::function<void(Rank&)>& f) {
     if (first_error.status == Status::ok) first_error = std::move(error);
   };
   const auto work = [&](int rank) {
-    auto attached = attach(rank);
+    auto attached = attach_taken(rank);
     if (!attached) return give_up(attached.error());
     try {
       f(*attached);
@@ -270,15 +294,18 @@ Result<void> Communicator::run(const std::function<void(Rank&)>& f) {
       give_up(make_error(Status::broken, "run: rank {} threw something that is no std::exception", rank));
     }
   };
+  std::span<const int> own = state_->own_ranks();
   std::vector<std::thread> threads;
   try {
-    for (int rank : state_->own_ranks().subspan(1)) threads.emplace_back(work, rank);
+    for (int rank : own.subspan(1)) threads.emplace_back(work, rank);
   } catch (const std::system_error& thrown) {
     // The ranks that did start find the communicator broken and return.
     give_up(make_error(Status::io_error, "run: starting the thread of rank {}: {}", threads.size() + 1, thrown.what()));
-    cancelled = true;
+    release(own.first(1));
+    release(own.subspan(1 + threads.size()));
+    own = {};
   }
-  if (!cancelled) work(state_->own_ranks().front());
+  if (!own.empty()) work(own.front());
   for (auto& thread : threads) thread.join();
   if (first_error.status != Status::ok) return first_error;
   return {};

@@ -646,6 +646,30 @@ TEST(Communicator, AnExceptionInOneRankFreesTheOthers) {
   EXPECT_EQ(freed, 6);
 }
 
+TEST(Communicator, ARunWithinARunIsRefusedAndHarmless) {
+  auto comm = make_communicator(3);
+  const auto refused = [&](int rank) {
+    const auto inner = comm.run([](Rank&) { ADD_FAILURE() << "has run"; });
+    ASSERT_FALSE(inner);
+    EXPECT_EQ(inner.error().status, Status::invalid_argument);
+    EXPECT_EQ(inner.error().message,
+              "run: rank " + std::to_string(rank) +
+                  " is attached already, by another run() or by attach(); wait until it has left");
+  };
+  const auto ran = comm.run([&](Rank& rank) {
+    ASSERT_EQ(rank.barrier(), Status::ok);
+    if (rank.rank() == 1) refused(0);
+    ASSERT_EQ(rank.barrier(), Status::ok) << rank.failure();
+  });
+  EXPECT_TRUE(ran) << ran.error().message;
+  {
+    const auto attached = comm.attach(2);
+    ASSERT_TRUE(attached);
+    refused(2);
+  }
+  EXPECT_TRUE(comm.run([](Rank& rank) { ASSERT_EQ(rank.barrier(), Status::ok) << rank.failure(); }));
+}
+
 struct Big {
   std::uint64_t words[500];
 };
