@@ -267,6 +267,9 @@ TEST(Language, SyntaxErrors) {
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = \"a; }"),
             "1:33: error: '\"a; }': this string has no end; '\"' is missing");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { /* "), "1:25: error: '/* ': this comment has no end; '*/' is missing");
+  EXPECT_EQ(first_of(R"(Procedure p(G: Graph) { Print "a\x41"; })"),
+            R"(1:31: error: '"a\x41"': behind '\' can be n, t, r, a, b, f, v, 0, ", ' or \)");
+  EXPECT_EQ(first_of(R"(Procedure p(G: Graph) { Print "\n\t\r\a\b\f\v\0\"\'\\"; })"), "");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Int x = 99999999999999999999; }"),
             "1:33: error: '99999999999999999999' is too large: a Long has 64 bits");
   EXPECT_EQ(first_of("Procedure p(G: Graph) { Else }"), "1:25: error: 'Else' belongs to nothing before it");

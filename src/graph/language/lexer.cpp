@@ -105,14 +105,20 @@ class Scanner {
   }
 
   Token string(std::uint32_t begin) {
+    bool escapes = true;
     for (++at_; look(0) != '"'; ++at_) {
       if (at_ >= text_.size() || text_[at_] == '\n')
         return make(TokenKind::wrong, begin, "this string has no end; '\"' is missing");
-      if (text_[at_] == '\\' && at_ + 1 < text_.size()) ++at_;
+      if (text_[at_] != '\\' || at_ + 1 >= text_.size()) continue;
+      ++at_;
+      escapes = escapes && may_be_escaped(text_[at_]);
     }
     ++at_;
+    if (!escapes) return make(TokenKind::wrong, begin, "behind '\\' can be n, t, r, a, b, f, v, 0, \", ' or \\");
     return make(TokenKind::string, begin);
   }
+
+  static bool may_be_escaped(char c) { return std::string_view("ntrabfv0\"'\\").find(c) != std::string_view::npos; }
 
   std::string_view text_;
   std::uint32_t at_;
