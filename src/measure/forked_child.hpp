@@ -20,6 +20,8 @@ class ForkedChild {
   template <class Body>
   ForkedChild(int os_index, Body&& body) {
     pid_ = static_cast<pid_t>(syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L));
+    // qemu-user has no children without that signal.
+    if (pid_ < 0 && errno == EINVAL) pid_ = static_cast<pid_t>(syscall(SYS_clone, long{SIGCHLD}, 0L, 0L, 0L, 0L));
     if (pid_ != 0) return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     unsigned long mask[65536 / (8 * sizeof(unsigned long))] = {};
