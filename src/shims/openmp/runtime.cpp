@@ -565,6 +565,12 @@ const Runtime* global_runtime(Family family) noexcept {
   void* const memory = mmap(nullptr, sizeof(Runtime), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) std::abort();
   auto* const made = new (memory) Runtime(find_runtime(family, SymbolScope(family), true));
+  // LLVM's, standing in for libgomp, calls itself by its own names in any thread: also in one of a region within a
+  // constructor, which must not look them up, as the region's master holds the loader's lock and waits for it.
+  if (family == Family::gnu && there_at_start(Family::llvm) &&
+      made->library == library_with(SymbolScope(Family::llvm).find(marker(Family::llvm)))) {
+    global_runtime(Family::llvm);
+  }
   const Runtime* first = nullptr;
   if (slot.compare_exchange_strong(first, made, std::memory_order_acq_rel)) return made;
   munmap(memory, sizeof(Runtime));

@@ -31,7 +31,11 @@ int first_was_ready = 0;
 [[gnu::constructor]] void begin() {
   int answers = 0;
 #pragma omp parallel num_threads(3) reduction(+ : answers)
-  if (omp_get_thread_num() != 0) answers += omp_get_team_size(1) == 3 && omp_get_ancestor_thread_num(0) == 0 ? 1 : 0;
+  if (omp_get_thread_num() != 0) {
+#pragma omp task if (0)
+    asm("");
+    answers += omp_get_team_size(1) == 3 && omp_get_ancestor_thread_num(0) == 0 ? 1 : 0;
+  }
   first_was_ready = first_is_ready * (answers == 2 ? 1 : 0);
 }
 }  // namespace
