@@ -1,8 +1,10 @@
 #include "graph/run/compiler.hpp"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -80,24 +82,75 @@ std::string find_in_path(const std::string& name) {
   return {};
 }
 
-/// A temporary directory for the compiler's files.
+/// A temporary directory for the compiler's files. Only who holds its lock creates or removes files in it. The lock
+/// ends with the process, so that the next compilation removes what a killed one has left.
 class WorkDirectory {
  public:
   WorkDirectory() {
-    const char* parent = std::getenv("TMPDIR");
-    name_ = std::string(parent != nullptr && *parent != '\0' ? parent : "/tmp") + "/smelt-graph-XXXXXX";
-    if (mkdtemp(name_.data()) == nullptr) name_.clear();
+    const char* setting = std::getenv("TMPDIR");
+    const std::string parent = setting != nullptr && *setting != '\0' ? setting : "/tmp";
+    remove_abandoned(parent);
+    do {
+      name_ = parent + "/" + prefix + "XXXXXX";
+    } while (create() && was_removed());
   }
   ~WorkDirectory() {
-    if (name_.empty()) return;
-    for (const char* file : {"program.cpp", "program.so", "messages"}) unlink(path(file).c_str());
-    rmdir(name_.c_str());
+    if (!name_.empty()) remove(lock_, name_);
+    close_lock();
   }
+  WorkDirectory(const WorkDirectory&) = delete;
+  WorkDirectory& operator=(const WorkDirectory&) = delete;
   bool exists() const { return !name_.empty(); }
   std::string path(const char* file) const { return name_ + "/" + file; }
 
  private:
+  static constexpr const char* prefix = "smelt-compile-";
+
+  bool create() {
+    close_lock();
+    const bool made = mkdtemp(name_.data()) != nullptr;
+    if (made) lock_ = open(name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0) {
+      if (made) rmdir(name_.c_str());
+      name_.clear();
+      return false;
+    }
+    // Where this fails (some network file systems have no such locks), nobody else gets the lock either.
+    while (flock(lock_, LOCK_EX) != 0 && errno == EINTR) continue;
+    return true;
+  }
+
+  static void remove(int directory, const std::string& name) {
+    for (const char* file : {"program.cpp", "program.so", "messages"}) unlinkat(directory, file, 0);
+    rmdir(name.c_str());
+  }
+
+  static void remove_abandoned(const std::string& parent) {
+    DIR* const entries = opendir(parent.c_str());
+    if (entries == nullptr) return;
+    while (const dirent* entry = readdir(entries)) {
+      const std::string_view name = entry->d_name;
+      if (!name.starts_with(prefix) || name.size() != std::strlen(prefix) + 6) continue;
+      const int found = openat(dirfd(entries), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+      if (found < 0) continue;
+      struct stat status = {};
+      const bool own = fstat(found, &status) == 0 && status.st_uid == geteuid();
+      if (own && flock(found, LOCK_EX | LOCK_NB) == 0) remove(found, parent + "/" + entry->d_name);
+      close(found);
+    }
+    closedir(entries);
+  }
+
+  /// Another process may have found the directory before it was locked.
+  bool was_removed() const { return access(name_.c_str(), F_OK) != 0 && errno == ENOENT; }
+
+  void close_lock() {
+    if (lock_ >= 0) close(lock_);
+    lock_ = -1;
+  }
+
   std::string name_;
+  int lock_ = -1;
 };
 
 /// Runs a command with its messages in a file; its exit status, -1 if it could not be started.
@@ -125,7 +178,7 @@ std::string first_message(const std::string& text) {
   if (at == std::string::npos) at = 0;
   std::string line = text.substr(at, std::min<std::size_t>(text.find('\n', at) - at, 300));
   std::replace_if(
-      line.begin(), line.end(), [](char c) { return c < ' '; }, ' ');
+      line.begin(), line.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
   return line;
 }
 

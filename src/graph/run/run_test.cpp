@@ -1,13 +1,18 @@
 // Compiles and runs programs, and compares them with plain sequential code on the same graphs.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <map>
 #include <numeric>
@@ -16,6 +21,7 @@
 #include <thread>
 
 #include "graph/language/thesis_programs.hpp"
+#include "graph/run/compiler.hpp"
 #include "graph/run/small_graphs.hpp"
 #include "smelt/graph_algorithms.hpp"
 #include "smelt/graph_program.hpp"
@@ -1344,6 +1350,64 @@ TEST(Run, TheCallerRunsWhereItRanBefore) {
   ASSERT_TRUE(triangles(*generate(*parse_generator("kron:5")), options));
   ASSERT_EQ(sched_getaffinity(0, sizeof after, &after), 0);
   EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+/// A directory in which the compiler's temporary files are, while this lives.
+class TemporaryFiles {
+ public:
+  TemporaryFiles() : name_(std::filesystem::temp_directory_path() / ("smelt-run-test-" + std::to_string(getpid()))) {
+    const char* before = std::getenv("TMPDIR");
+    if (before != nullptr) before_ = before;
+    std::filesystem::create_directories(name_);
+    setenv("TMPDIR", name_.c_str(), 1);
+  }
+  ~TemporaryFiles() {
+    before_ ? setenv("TMPDIR", before_->c_str(), 1) : unsetenv("TMPDIR");
+    std::filesystem::remove_all(name_);
+  }
+  std::string path(const std::string& file) const { return name_ / file; }
+  /// As a process leaves it that was killed while the compiler ran.
+  std::string left_behind(const std::string& name) const {
+    std::filesystem::create_directory(path(name));
+    std::ofstream(path(name) + "/program.cpp") << "int x;";
+    std::ofstream(path(name) + "/messages") << "";
+    return path(name);
+  }
+
+ private:
+  std::filesystem::path name_;
+  std::optional<std::string> before_;
+};
+
+TEST(Run, WhatKilledProcessesLeftIsRemoved) {
+  const TemporaryFiles files;
+  const auto compiler = find_compiler("");
+  ASSERT_TRUE(compiler) << compiler.error().message;
+  const auto dead = files.left_behind("smelt-compile-abcdef"), alive = files.left_behind("smelt-compile-ghijkl"),
+             other = files.left_behind("smelt-compile-else");
+  const int lock = ::open(alive.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  const auto done = compile_library(*compiler, "int y;", files.path("y.so"));
+  EXPECT_TRUE(done) << done.error().message;
+  EXPECT_TRUE(std::filesystem::exists(files.path("y.so")));
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  EXPECT_TRUE(std::filesystem::exists(alive + "/program.cpp"));
+  EXPECT_TRUE(std::filesystem::exists(other + "/program.cpp"));
+  ::close(lock);
+  ASSERT_TRUE(load_once(*compiler, "int z;"));
+  std::set<std::string> left;
+  for (const auto& each : std::filesystem::directory_iterator(files.path(""))) left.insert(each.path().filename());
+  EXPECT_EQ(left, (std::set<std::string>{"smelt-compile-else", "y.so"}));
+}
+
+TEST(Run, TheCompilersMessageIsPassedOnAsItIs) {
+  const TemporaryFiles files;
+  const std::string script = files.path("compiler");
+  std::ofstream(script) << "#!/bin/sh\nprintf 'a.cpp:1: error: \342\200\230x\342\200\231\\tis unknown\\n'\nexit 1\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const auto refused = load_once({script, "of the test"}, "x");
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("error: \xe2\x80\x98x\xe2\x80\x99 is unknown"));
 }
 
 TEST(Run, AMissingCompilerIsReported) {
