@@ -24,7 +24,7 @@ std::optional<ParseError> parse_edges(Cursor& cursor, EdgeSink& sink, bool weigh
     }
     Number weight;
     cursor.skip_blanks();
-    if (!cursor.read(weight)) return cursor.expected("a weight, which the first edge has,");
+    if (!cursor.read(weight)) return cursor.expected("a weight like that of the first edge");
     sink.add(from, to, weight);
   }
   return std::nullopt;

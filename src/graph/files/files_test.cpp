@@ -221,8 +221,8 @@ TEST_F(Files, ErrorsNameTheLineAndTheReason) {
   EXPECT_EQ(error("a.el", "0 1\n\n# c\n1\n"), "a.el:4: a node's number is missing");
   EXPECT_EQ(error("a.el", "0 1\n-1 0\n"), "a.el:2: '-1' is not a node's number");
   EXPECT_EQ(error("a.el", "0 1\n1.5 0\n"), "a.el:2: '1.5' is not a node's number");
-  EXPECT_EQ(error("a.el", "0 1 2\n1 0\n"), "a.el:2: a weight, which the first edge has, is missing");
-  EXPECT_EQ(error("a.el", "0 1 2\n1 0 nan\n"), "a.el:2: 'nan' is not a weight, which the first edge has,");
+  EXPECT_EQ(error("a.el", "0 1 2\n1 0\n"), "a.el:2: a weight like that of the first edge is missing");
+  EXPECT_EQ(error("a.el", "0 1 2\n1 0 nan\n"), "a.el:2: 'nan' is not a weight like that of the first edge");
   EXPECT_EQ(error("a.el", "0 1\n9999999999999999999 0\n"), "a.el:2: '9999999999999999999' is not a node's number");
   EXPECT_EQ(error("a.el", std::string("0 1\n\0\x01 0\n", 9)),
             "a.el:2: '?"
