@@ -165,25 +165,30 @@ class RaceChecker {
   }
 
   bool binding_is_possible(const Statement& statement, const Statement& loop) {
-    std::vector<Access> own, others;
-    for (const Part part : {Part::forward, Part::reverse}) {
-      if (part == Part::reverse && loop.kind != StatementKind::bfs) break;
-      for (const auto& access : accesses_of(loop, part))
-        (access.statement == &statement ? own : others).push_back(access);
-    }
-    for (const auto& mine : own) {
+    for (const auto& mine : accesses(loop)) {
+      if (mine.statement != &statement) continue;
       if (mine.kind != AccessKind::reduce && mine.kind != AccessKind::defer) continue;
-      for (const auto& other : others) {
-        if (other.symbol != mine.symbol || !can_meet(mine, other)) continue;
-        if (verdict_on(mine, mine.kind, other, seen_kind_if_bound(other, loop)) == Verdict::error) return false;
-      }
-      for (const auto& other : own) {  // x += x
-        if (other.kind == AccessKind::read && other.symbol == mine.symbol && mine.kind == AccessKind::reduce &&
-            can_meet(mine, other))
-          return false;
+      for (const auto& other : accesses(loop)) {
+        if (other.symbol != mine.symbol) continue;
+        const bool conflict =
+            other.statement == &statement
+                ? other.kind == AccessKind::read && mine.kind == AccessKind::reduce  // x += x
+                : verdict_on(mine, mine.kind, other, seen_kind_if_bound(other, loop)) == Verdict::error;
+        if (conflict && can_meet(mine, other)) return false;
       }
     }
     return true;
+  }
+
+  /// Of a loop, or of both parts of a traversal. Collected once, as every statement within asks for them.
+  const std::vector<Access>& accesses(const Statement& loop) {
+    const auto [found, fresh] = accesses_.try_emplace(&loop);
+    if (!fresh) return found->second;
+    found->second = accesses_of(loop, Part::forward);
+    if (loop.kind != StatementKind::bfs) return found->second;
+    const auto reverse = accesses_of(loop, Part::reverse);
+    found->second.insert(found->second.end(), reverse.begin(), reverse.end());
+    return found->second;
   }
 
   /// Another unbound statement of the same kind will be bound to this loop as well.
@@ -308,6 +313,7 @@ class RaceChecker {
   Program& program_;
   Diagnostics& diagnostics_;
   std::set<std::tuple<const Symbol*, std::uint32_t, std::uint32_t>> reported_;
+  std::map<const Statement*, std::vector<Access>> accesses_;
 };
 
 }  // namespace
