@@ -202,7 +202,7 @@ int run_early(InterceptedFunction& entry, MpiTeam& team, Library library) noexce
 
 template <class Library>
 int run_before(InterceptedFunction& entry, MPI_Comm comm, const MpiTeam* team, Library library) noexcept {
-  entry.passed(team != nullptr ? team->why : "one of the first calls on its communicator");
+  entry.passed(team != nullptr ? team->why : why_early());
   const int code = library();
   if (has_begun(code) && (team == nullptr || !team->settled)) note_success(comm);
   return code;

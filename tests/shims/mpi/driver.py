@@ -110,6 +110,8 @@ def test_behaviour(mpi):
     text = mpi.run(2, mpi.program("behaviour"), variables={"SMELT_MPI": "0", "SMELT_VERBOSE": "1"})
     if "taken over" in text:
         fail(f"SMELT_MPI=0 was ignored:\n{text}")
+    if "SMELT_MPI=0" not in text or "first calls" in text:
+        fail(f"calls that SMELT_MPI=0 passes on have another reason:\n{text}")
 
 
 def test_behind(mpi):

@@ -471,7 +471,7 @@ TranslatedCall::Disposition fill_in(NonblockingOperation& operation, const Descr
 // ---- what others call -----------------------------------------------------------------------
 
 const char* why_not_nonblocking(const MpiTeam* team, const MPI_Request* request) noexcept {
-  if (team == nullptr) return "one of the first calls on its communicator";
+  if (team == nullptr) return why_early();
   if (!team->ready) return team->why;
   if (!team->followed) return "a nonblocking collective, and a library whose progress cannot be followed";
   return request == nullptr ? "arguments that the library reports" : nullptr;

@@ -186,6 +186,8 @@ int calls_before_race() noexcept {
   return calls;
 }
 
+const char* why_early() noexcept { return enabled() ? "one of the first calls on its communicator" : "SMELT_MPI=0"; }
+
 void MpiTeam::detach() noexcept {
   call_cache.forget();
   for (auto& each : pending_operations.idle_requests) smelt_request_free(std::exchange(each.work, nullptr));

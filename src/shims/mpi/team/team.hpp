@@ -60,6 +60,9 @@ struct PendingOperations {
   void unlock() noexcept;
 };
 
+/// Why the library serves a communicator whose ranks have not agreed yet. A rank with SMELT_MPI=0 takes part in that.
+const char* why_early() noexcept;
+
 struct MpiTeam {
   MPI_Comm comm = MPI_COMM_NULL;
   int rank = 0;
@@ -84,7 +87,7 @@ struct MpiTeam {
   } alternating{};
   int asks_at = 0;  ///< how many there are when the ranks agree, or ask each other again whether to
   std::chrono::steady_clock::time_point known_since{};  ///< about when the first of them ended
-  const char* why = "one of the first calls on its communicator";
+  const char* why = why_early();
   std::optional<Agreement> agreement;  ///< in progress
 
   smelt_communicator* communicator = nullptr;
