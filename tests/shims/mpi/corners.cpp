@@ -269,6 +269,23 @@ void check_absent_buffer() {
 #endif
 }
 
+/// Operands and result in one place: on all ranks, and on the root alone.
+void check_one_buffer(MPI_Comm comm) {
+  int values[] = {1, 2};
+  const char* const what = "operands and result in one place";
+  require(MPI_Allreduce(values, values, 2, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS, what);
+#ifdef MPICH  // Open MPI takes these
+  require(MPI_Allreduce(values, values, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS, what);
+  require(MPI_Exscan(values, values, 1, MPI_INT, MPI_SUM, comm) != MPI_SUCCESS, what);
+  const std::vector<int> ones(static_cast<std::size_t>(size_of(comm)), 1);
+  require(MPI_Reduce_scatter(values, values, ones.data(), MPI_INT, MPI_SUM, comm) != MPI_SUCCESS, what);
+#endif
+  if (world_rank() != 0) return;
+  MPI_Request request = MPI_REQUEST_NULL;
+  require(MPI_Reduce(values, values, 1, MPI_INT, MPI_SUM, 0, comm) != MPI_SUCCESS, what);
+  require(MPI_Ireduce(values, values, 1, MPI_INT, MPI_SUM, 0, comm, &request) != MPI_SUCCESS, what);
+}
+
 /// Arguments that are wrong on one rank alone, at any stage of the choice between smelt and the library.
 void check_wrong() {
   MPI_Comm comm = MPI_COMM_NULL;
@@ -290,6 +307,7 @@ void check_wrong() {
         require(MPI_Allgather(&value, 1, MPI_INT, MPI_IN_PLACE, 1, MPI_INT, comm) != MPI_SUCCESS, "a result in place");
       }
     }
+    check_one_buffer(comm);
     MPI_Bcast(&value, 1, MPI_INT, 0, comm);
     require(value == round, "a broadcast after an error");
     MPI_Allgather(&value, 1, MPI_INT, all.data(), 1, MPI_INT, comm);

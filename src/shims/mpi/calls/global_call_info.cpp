@@ -1,6 +1,7 @@
 #include "shims/mpi/calls/global_call_info.hpp"
 
 #include "shims/mpi/calls/operators.hpp"
+#include "shims/mpi/calls/translated_call.hpp"
 #include "shims/mpi/calls/types.hpp"
 #include "shims/mpi/team/team.hpp"
 
@@ -77,6 +78,9 @@ bool is_wrong(const MpiTeam& team, const CallSignature& call) noexcept {
   const MPI_Count out_count = one_type ? call.in_count : call.out_count;
   if (!has_root(team, call) || (reduces && call.op == MPI_OP_NULL)) return true;
   if (is_misplaced(team, call, call.in_count, out_count)) return true;
+  if (reduces && (call.operation != SMELT_REDUCE || call.root == team.rank) &&
+      is_reported_alias(call.operation, call.in, call.out, out_count))
+    return true;
   const Needs needs(team, call);
   if (needs.in && is_wrong(call.in, call.in_count, call.in_type)) return true;
   return needs.out && is_wrong(call.out, out_count, one_type ? call.in_type : call.out_type);
@@ -101,6 +105,8 @@ bool is_wrong(const MpiTeam& team, const UnevenSignature& call) noexcept {
   const bool counts = call.only_rank < 0 || call.only_rank == team.rank;
   if (counts && (is_wrong(call.in_counts, team.size) || is_wrong(call.out_counts, team.size))) return true;
   if ((one.in == MPI_IN_PLACE || one.out == MPI_IN_PLACE) && is_misplaced(team, call)) return true;
+  if (is_reduction(one.operation) && is_reported_alias(one.operation, one.in, one.out, call.in_counts[team.rank]))
+    return true;
   const Needs needs(team, one);
   switch (one.operation) {
     case SMELT_SCATTERV: return needs.out && is_wrong(one.out, one.out_count, one.out_type);

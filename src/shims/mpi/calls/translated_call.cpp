@@ -7,6 +7,9 @@
 #include <numeric>
 #include <utility>
 
+#include "shims/mpi/original.hpp"
+#include "shims/mpi/pending/progress_hook.hpp"
+#include "shims/mpi/team/communicators.hpp"
 #include "shims/mpi/team/team.hpp"
 
 namespace smelt::shims::mpi::inline SMELT_MPI_ABI {
@@ -239,6 +242,27 @@ TranslatedCall::Disposition TranslatedCall::bcast(const MpiTeam& team, void* dat
   return bytes(SMELT_BROADCAST, run.bytes(), root);
 }
 
+namespace {
+
+/// Whether the library looks at the arguments of reductions, which can be switched off. It is asked by MPI_Reduce, for
+/// which also Open MPI tells nobody but the communicator's error handler.
+bool checks_arguments() noexcept {
+  static const bool checks = [] {
+    const MPI_Comm own = own_communicator();
+    int value = 0;
+    return own != MPI_COMM_SELF && original.Reduce(&value, &value, 1, MPI_INT, MPI_SUM, 0, own) != MPI_SUCCESS;
+  }();
+  return checks;
+}
+
+}  // namespace
+
+bool is_reported_alias(smelt_operation operation, const void* in, const void* out, MPI_Count count) noexcept {
+  if (in != out || in == nullptr || in == MPI_IN_PLACE || count <= 0) return false;
+  const bool some = operation == SMELT_REDUCE || (operation == SMELT_ALLREDUCE && count > 1);
+  return (some || !follows_openmpi()) && checks_arguments();
+}
+
 /// in_count: elements of a rank's input; out_count: of its output, if it `gives_result`.
 TranslatedCall::Disposition TranslatedCall::reduction(const MpiTeam& team, smelt_operation operation, const void* in,
                                                       void* out, long long in_count, long long out_count,
@@ -247,6 +271,7 @@ TranslatedCall::Disposition TranslatedCall::reduction(const MpiTeam& team, smelt
   const bool in_place = in == MPI_IN_PLACE;
   if (!run_of(in_place ? out : in, in_count, type, source) || out_count < 0) return pass(wrong_arguments);
   if (gives_result ? is_wrong(out, out_count) : in_place) return pass(wrong_arguments);
+  if (gives_result && is_reported_alias(operation, in, out, out_count)) return pass(wrong_arguments);
   const Run target{out, static_cast<std::size_t>(out_count), type, source.layout};
   if (!operator_of(op, type, *source.layout, by)) return pass(other_operator);
   if (source.bytes() == 0) return Disposition::done;

@@ -170,4 +170,9 @@ class TranslatedCall {
   bool derived_ = false;  ///< some datatype is not predefined
 };
 
+/// Whether the library reports that a reduction's operands and result, on a rank that gets one, have one place. MPI
+/// forbids that. MPICH reports it for all reductions, Open MPI for MPI_Reduce, and for MPI_Allreduce of several
+/// elements.
+bool is_reported_alias(smelt_operation operation, const void* in, const void* out, MPI_Count count) noexcept;
+
 }  // namespace smelt::shims::mpi::inline SMELT_MPI_ABI
