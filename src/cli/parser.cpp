@@ -142,8 +142,11 @@ Command& Command::flag(const std::string& names, bool& target, const std::string
 
 Command& Command::text(const std::string& names, std::string& target, const std::string& type,
                        const std::string& description) {
-  app_->add_option(names, target, description)->type_name(type);
-  return *this;
+  const auto read = [&target, option = shown_name(names)](const std::string& text) {
+    if (text.empty()) fail_usage("{} '': empty; give a value, or leave it out", option);
+    target = text;
+  };
+  return value(names, type, read, description);
 }
 
 Command& Command::optional_text(const std::string& name, std::string& target, const std::string& bare,

@@ -71,6 +71,15 @@ TEST(Screen, MapsAreDrawnAndExplained) {
   EXPECT_THAT(explained.out, HasSubstr("shared  left out: no shared memory"));
 }
 
+TEST(Screen, NamesOfArraysDoNotControlTheTerminal) {
+  const std::string file = scratch_file(
+      "names.json", R"({"arrays": [{"name": "a\u001b[2J\nb \u00e9", "elements": 10, "element_bytes": 8}]})");
+  const Call explained = smelt({"explain", "memory", file, "-m", two_packages()});
+  EXPECT_EQ(explained.exit_code, 0) << explained.err;
+  EXPECT_THAT(explained.out, HasSubstr("  a?[2J?b \xc3\xa9  "));
+  EXPECT_THAT(explained.out, HasSubstr("  a?[2J?b \xc3\xa9: "));
+}
+
 TEST(Screen, ColourIsForTerminals) {
   const Words commands[] = {
       {"show", two_packages()}, planning("plan"), planning("simulate"), planning("compare"), {"settings"}};

@@ -141,14 +141,15 @@ void print_plan(const PlacementPlan& plan) {
       const double times = plan.phase_ns > 0.0 ? each.others.front().phase_ns / plan.phase_ns : 1.0;
       next = fmt::format("{}: {:.2f} times as long", describe(each.others.front()), times);
     }
-    table.row({{each.name, Style::strong},
+    table.row({{one_line(each.name), Style::strong},
                {to_string(each.chosen.placement), Style::accent},
                format_bytes(static_cast<double>(each.chosen.page_bytes)),
                format_bytes(static_cast<double>(each.chosen.total_bytes)),
                {next, Style::faint}});
   }
   print(table.text());
-  for (const auto& each : plan.arrays) print(fmt::format("  {}: {}\n", styled(Style::strong, each.name), each.why));
+  for (const auto& each : plan.arrays)
+    print(fmt::format("  {}: {}\n", styled(Style::strong, one_line(each.name)), each.why));
   print(fmt::format("  a phase is predicted to take {}\n", format_time(plan.phase_ns)));
   if (plan.estimated)
     print("  The machine's memory has not been measured; usual figures stand in. Run `smelt measure`.\n");

@@ -100,7 +100,7 @@ void list(const StateFlags& flags) {
   Table table("lllrrrl");
   table.header({"name", "kind", "holds", "keys, entries", "memory", "processes", "kept"});
   for (const auto& map : maps) {
-    table.row({{map.name, Style::strong},
+    table.row({{one_line(map.name), Style::strong},
                "map",
                types_text(map),
                fmt::format("{}", map.keys),
@@ -109,7 +109,7 @@ void list(const StateFlags& flags) {
                map.kept ? "yes" : "no"});
   }
   for (const auto& group : groups) {
-    table.row({{group.name, Style::strong},
+    table.row({{one_line(group.name), Style::strong},
                fmt::format("map, {}, {} ranks", group.algorithm, group.ranks),
                types_text(group),
                "",
@@ -118,7 +118,7 @@ void list(const StateFlags& flags) {
                "no"});
   }
   for (const auto& log : logs) {
-    table.row({{log.name, Style::strong},
+    table.row({{one_line(log.name), Style::strong},
                "log",
                commands_text(log),
                fmt::format("{}", log.appended),
@@ -130,7 +130,7 @@ void list(const StateFlags& flags) {
 }
 
 void show_log(const LogState& log) {
-  print(fmt::format("{}  log, {}, kept\n", styled(Style::title, log.name), commands_text(log)));
+  print(fmt::format("{}  log, {}, kept\n", styled(Style::title, one_line(log.name)), commands_text(log)));
   print(fmt::format("  ranks      {}, {} with a replica\n", log.ranks, log.replicas));
   print(fmt::format("  leader     {}, epoch {}\n", log.leader < 0 ? "none" : fmt::format("rank {}", log.leader),
                     log.epoch));
@@ -142,7 +142,7 @@ void show_log(const LogState& log) {
 }
 
 void show_map(const MapState& map) {
-  print(fmt::format("{}  map, {}, {}\n", styled(Style::title, map.name), types_text(map),
+  print(fmt::format("{}  map, {}, {}\n", styled(Style::title, one_line(map.name)), types_text(map),
                     map.kept ? "kept" : "gone with its last process"));
   print(fmt::format("  keys       {}\n", map.keys));
   print(fmt::format("  buckets    {}, {} more for overflow, longest chain {}{}\n", map.buckets, map.overflow_buckets,
@@ -154,7 +154,7 @@ void show_map(const MapState& map) {
 }
 
 void show_group(const MapGroupState& map) {
-  print(fmt::format("{}  map over ranks, {}, gone with its processes\n", styled(Style::title, map.name),
+  print(fmt::format("{}  map over ranks, {}, gone with its processes\n", styled(Style::title, one_line(map.name)),
                     types_text(map)));
   print(fmt::format("  algorithm  {}\n", map.algorithm));
   print(fmt::format("  ranks      {}, which have the contents\n", map.ranks));

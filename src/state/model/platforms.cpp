@@ -83,11 +83,11 @@ MapPlatform ideal_platform() {
 
 Result<MapPlatform> platform_of(const Machine& machine, const Group& group) {
   if (!machine.has_costs()) {
-    return Error{Status::invalid_argument, "platform_of: the machine has no measured costs; run `smelt measure` on it"};
+    return Error{Status::invalid_argument, "the machine has no measured costs; run `smelt measure` on it"};
   }
   for (const int pu : group.pus) {
     if (pu >= 0 && static_cast<std::size_t>(pu) < machine.size()) continue;
-    return Error{Status::invalid_argument, "platform_of: group: PU " + std::to_string(pu) + " is not in the machine"};
+    return Error{Status::invalid_argument, "group: PU " + std::to_string(pu) + " is not in the machine"};
   }
   const plan::RankCosts costs(machine, group);
   LinkCosts way;
@@ -105,7 +105,7 @@ Result<MapPlatform> platform_of(const Machine& machine, const Group& group) {
     }
   }
   if (way.send.count == 0) {
-    return Error{Status::invalid_argument, "platform_of: group: it takes two ranks on different PUs"};
+    return Error{Status::invalid_argument, "maps take two ranks on different PUs"};
   }
   MapPlatform platform;
   platform.name = machine.name;
