@@ -441,8 +441,8 @@ bool Memory::is_possible() const {
          shared.backed.load(std::memory_order_relaxed) <= reach_ / 2 && has_possible_blocks();
 }
 
-// Those that use a kept map have looked at it before, and change it meanwhile. Some may come and go during a look, so
-// that it is repeated.
+// Those that use a kept map have looked at it before, and change it meanwhile. None begins to, as the caller holds the
+// lock of the name, but a fork of one that was killed may, so that a look is repeated.
 bool Memory::is_followed_safely() const {
   if ((header().flags & is_kept) == 0) return true;
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -601,6 +601,11 @@ namespace {
 using map_detail::FoundMap;
 
 Result<MapState> look_at(const FoundMap& found) {
+  const map_detail::NameLock lock(found.name);  // nobody begins to use a kept map that is looked through
+  if (const auto held = lock.held(); !held) {
+    close(found.fd);
+    return held.error();
+  }
   auto memory = std::make_shared<map_detail::Memory>();
   map_detail::Header header;
   if (pread(found.fd, static_cast<void*>(&header), offsetof(map_detail::Header, name), 0) <= 0) {

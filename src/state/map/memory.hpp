@@ -48,7 +48,8 @@ class Memory final : public Table {
   Result<void> enter();
 
   /// Whether the file still has all memory that its header says is in use, and the header is one that maps write. Of a
-  /// kept map that nobody uses, also whether the chains can be followed. Errors: bad_format.
+  /// kept map that nobody uses, also whether the chains can be followed. The caller holds the lock of the name. Errors:
+  /// bad_format.
   Result<void> whole() const;
 
   MapState state() const;

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -296,6 +297,36 @@ TEST_F(NamedMapTest, IsUsedWhateverItsLastProcessDid) {
     EXPECT_TRUE(WIFSIGNALED(status));
     const auto map = StringMap::open(name);
     EXPECT_TRUE(map || map.error().status == Status::not_found) << map.error().message;
+  }
+}
+
+/// Nor is one that others change and leave while this process looks through it. A new value lies in another block.
+TEST_F(NamedMapTest, IsUsedWhileOthersComeAndGo) {
+  constexpr int keys = 20'000;
+  const auto opened = [&] { return StringMap::create_shared(name, {.keep = true}); };
+  {
+    auto map = *opened();
+    for (int key = 0; key < keys; ++key) ASSERT_TRUE(map.put(std::to_string(key), "value"));
+  }
+  std::vector<pid_t> children;
+  for (unsigned child = 0; child < 4; ++child) {
+    children.push_back(fork());
+    if (children.back() != 0) continue;
+    std::minstd_rand random(child + 1);
+    for (int round = 0; round < 100; ++round) {
+      auto map = opened();
+      if (!map) _exit(1);
+      for (int i = 0; i < 100; ++i) (void)map->put(std::to_string(random() % keys), std::string(random() % 200, 'v'));
+    }
+    _exit(0);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+      const auto state = inspect_map(name);
+      EXPECT_TRUE(state) << state.error().message;
+    }
+    EXPECT_EQ(status, 0) << "refused";
   }
 }
 
